@@ -1,0 +1,129 @@
+//! Plugins under plain `cargo test`: an observation built by hand, and the decision for it.
+//!
+//! ```ignore
+//! let scene = observe(json!({"metadata": {"name": "a"}, "spec": {"report": "r"}})).answered("export", 201, "{}");
+//! let decision = decide::<ReportJob>(&scene).unwrap();
+//! ```
+
+use serde::de::DeserializeOwned;
+
+use crate::contract::{self, Action, Answer, Body, Cause, Child, FailedSend, ReceiptState, Related, Response, Status};
+use crate::{Reconciler, door};
+
+pub use crate::door::{Reply, describe};
+
+/// An observation in the making.
+#[derive(Clone, Debug)]
+pub struct Scene(contract::Observation);
+
+/// Begins with the object: JSON text, or a `serde_json::Value`.
+pub fn observe(object: impl ToString) -> Scene {
+    Scene(contract::Observation {
+        object: object.to_string(),
+        related: Vec::new(),
+        children: Vec::new(),
+        receipts: Vec::new(),
+        config: "{}".into(),
+        mapping: "test".into(),
+        now: "2026-01-01T00:00:00Z".into(),
+        attempt: 0,
+        round: 0,
+        extensions: Vec::new(),
+    })
+}
+
+/// What the plugin decides on it.
+pub fn decide<P: Reconciler>(scene: &Scene) -> Reply {
+    door::reconcile::<P>(&scene.0)
+}
+
+/// What the plugin decides on it when the object is being deleted.
+pub fn finalize<P: Reconciler>(scene: &Scene) -> Reply {
+    door::finalize::<P>(&scene.0)
+}
+
+impl Scene {
+    /// The mapping's config, as JSON.
+    pub fn config(mut self, config: impl ToString) -> Scene {
+        self.0.config = config.to_string();
+        self
+    }
+
+    /// When the pass began (RFC 3339, UTC, whole seconds).
+    pub fn now(mut self, now: &str) -> Scene {
+        self.0.now = now.into();
+        self
+    }
+
+    /// How many passes in a row failed before.
+    pub fn attempt(mut self, attempt: u32) -> Scene {
+        self.0.attempt = attempt;
+        self
+    }
+
+    /// The http effect of that id was answered so; an empty body is none.
+    pub fn answered(self, effect: &str, code: u16, body: impl ToString) -> Scene {
+        let body = match body.to_string() {
+            text if text.is_empty() => Body::Empty,
+            text => Body::Text(text),
+        };
+        let at = self.0.now.clone();
+        self.receipt(effect, ReceiptState::Answered(Response { code, headers: Vec::new(), body, truncated: false, at }))
+    }
+
+    /// The http effect of that id was sent that many times without a definite answer.
+    pub fn failed(self, effect: &str, attempts: u32, reason: &str, message: &str) -> Scene {
+        let next_at = self.0.now.clone();
+        self.receipt(effect, ReceiptState::Failed(FailedSend { attempts, error: Cause::new(reason, message), next_at }))
+    }
+
+    /// A receipt of that id without a key, in that state.
+    pub fn receipt(mut self, effect: &str, state: ReceiptState) -> Scene {
+        self.0.receipts.push(contract::Receipt { effect: effect.into(), key: None, state });
+        self
+    }
+
+    /// The answer to a need.
+    pub fn related(mut self, name: &str, answer: Answer) -> Scene {
+        self.0.related.push(Related { name: name.into(), answer });
+        self
+    }
+
+    /// A child on record.
+    pub fn child(mut self, child: Child) -> Scene {
+        self.0.children.push(child);
+        self
+    }
+
+    /// The observation as the contract has it, for what no builder covers.
+    pub fn raw(&mut self) -> &mut contract::Observation {
+        &mut self.0
+    }
+}
+
+impl contract::Decision {
+    /// The text of the status, whether replacing or merged.
+    pub fn status_text(&self) -> Option<&str> {
+        match self.status.as_ref()? {
+            Status::Replace(text) | Status::Merge(text) => Some(text),
+        }
+    }
+
+    /// The status in that type; without one, what `null` reads as.
+    pub fn status_as<S: DeserializeOwned>(&self) -> Result<S, serde_json::Error> {
+        serde_json::from_str(self.status_text().unwrap_or("null"))
+    }
+
+    /// The request of the http effect of that id.
+    pub fn http(&self, id: &str) -> Option<&contract::Http> {
+        self.effects.iter().find(|effect| effect.id == id).and_then(|effect| match &effect.action {
+            Action::Http(http) => Some(http),
+            _ => None,
+        })
+    }
+
+    /// What is to become of a label: `Some(Some(value))` sets it, `Some(None)` takes it off.
+    pub fn label(&self, key: &str) -> Option<Option<&str>> {
+        self.labels.iter().find(|(have, _)| have == key).map(|(_, value)| value.as_deref())
+    }
+}

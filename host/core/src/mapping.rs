@@ -1,0 +1,410 @@
+//! A mapping: one entry of the configuration that says which plugin answers for which kind, and what it may do.
+//!
+//! One key of a labelled ConfigMap holds one mapping as YAML. Reading is strict: an unknown field is an error that lists the
+//! valid ones, and a mapping that does not read as a whole is not read at all, so the last good one stays.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    contract::{Json, Kind},
+    grants::Grants,
+    identity::{Account, IncompleteAccount},
+    keys::Hash,
+    limits::Limits,
+    object::{BadPath, FieldPath},
+    units::Span,
+};
+
+/// Label of the ConfigMaps that hold mappings; its value is `true`.
+pub const MAPPINGS_LABEL: &str = "guesthouse.dev/mappings";
+
+/// One mapping, as written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Mapping {
+    /// The kind it is about.
+    #[serde(rename = "for")]
+    pub for_: For,
+    /// Where the plugin comes from.
+    pub plugin: PluginSource,
+    /// Handed to the plugin as it is.
+    #[serde(default = "empty_config", skip_serializing_if = "is_empty_object")]
+    pub config: serde_json::Value,
+    /// What the plugin may ask for; nothing that is not named here.
+    #[serde(default)]
+    pub grants: Grants,
+    /// Service account, in the host's namespace, that effects are made as.
+    pub service_account: String,
+    /// What decides order and time in the queue.
+    #[serde(default)]
+    pub queue: QueueFields,
+    /// Backoff of failed passes and failed sends.
+    #[serde(default)]
+    pub retry: Retry,
+    /// Every object is passed again at least this often.
+    #[serde(default = "ten_hours")]
+    pub resync: Span,
+    /// Passes of this mapping at the same time.
+    #[serde(default = "sixteen")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub concurrency: u32,
+    /// What one call may use.
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// The kind a mapping is about, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct For {
+    /// `batch.acme.io/v1`.
+    pub api_version: String,
+    /// `ReportJob`.
+    pub kind: String,
+    /// Only these namespaces, each watched by itself; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+}
+
+/// Where a plugin comes from: exactly one of the members.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum PluginSource {
+    /// A file the host can read; watched, and swapped in when it changes.
+    File(String),
+    /// A key under `binaryData` of a ConfigMap in the host's namespace; watched likewise.
+    ConfigMap(ConfigMapKey),
+}
+
+/// One key of a ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConfigMapKey {
+    /// The ConfigMap's name.
+    pub name: String,
+    /// The key under `binaryData`.
+    pub key: String,
+}
+
+/// Paths into the object that decide its order and time in the queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct QueueFields {
+    /// Path to an integer, as in `.spec.priority`; higher goes first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<String>,
+    /// Path to an RFC 3339 time, as in `.spec.notBefore`; no pass before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<String>,
+}
+
+/// Backoff.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Retry {
+    /// First delay; doubled by each further failure.
+    pub base: Span,
+    /// Longest delay.
+    pub max: Span,
+    /// Failed passes in a row before the object is stalled; sends are the plugin's to limit.
+    #[schemars(range(min = 1))]
+    pub limit: u32,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            base: Span::from_secs(1),
+            max: Span::from_secs(300),
+            limit: 5,
+        }
+    }
+}
+
+fn empty_config() -> serde_json::Value {
+    serde_json::Value::Object(serde_json::Map::new())
+}
+
+fn is_empty_object(value: &serde_json::Value) -> bool {
+    value.as_object().is_some_and(serde_json::Map::is_empty)
+}
+
+fn ten_hours() -> Span {
+    Span::from_secs(36_000)
+}
+
+fn sixteen() -> u32 {
+    16
+}
+
+/// Why a mapping cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MappingError {
+    /// The name of its key.
+    #[error(
+        "`{0}` is no mapping's name: a mapping is called as its key without `.yaml`, a DNS label of at most 63 characters, as in `report-jobs.yaml`"
+    )]
+    Name(String),
+    /// Its text.
+    #[error("{0}")]
+    Text(String),
+    /// A path under `queue`.
+    #[error("queue.{field}: {error}")]
+    Path {
+        /// `priority` or `notBefore`.
+        field: &'static str,
+        /// What is wrong with it.
+        error: BadPath,
+    },
+    /// Its account.
+    #[error(transparent)]
+    Account(#[from] IncompleteAccount),
+    /// A value that cannot be.
+    #[error("{field}: {why}")]
+    Value {
+        /// Its path in the mapping.
+        field: &'static str,
+        /// Why not, and what to write.
+        why: String,
+    },
+    /// A grant.
+    #[error("grants.http[{index}]: {why}")]
+    Grant {
+        /// Its place in the list.
+        index: usize,
+        /// Why not, and what to write.
+        why: String,
+    },
+}
+
+/// A mapping that was read and checked: its text once more as the values the host works with.
+#[derive(Clone, Debug)]
+pub struct CheckedMapping {
+    /// Its name.
+    pub name: String,
+    /// As written.
+    pub mapping: Mapping,
+    /// The kind.
+    pub kind: Kind,
+    /// The account of its effects.
+    pub account: Account,
+    /// `config` as the plugin gets it.
+    pub config: Json,
+    /// `queue.priority`.
+    pub priority: Option<FieldPath>,
+    /// `queue.notBefore`.
+    pub not_before: Option<FieldPath>,
+    /// Hash of what a plugin's decision depends on beside its bytes and the object: config, grants, account, limits.
+    pub basis: String,
+}
+
+/// The name a key of a ConfigMap gives its mapping, or None if the key holds no mapping (it does not end in `.yaml`).
+pub fn name_of_key(key: &str) -> Option<Result<&str, MappingError>> {
+    let name = key.strip_suffix(".yaml")?;
+    Some(if is_dns_label(name) {
+        Ok(name)
+    } else {
+        Err(MappingError::Name(key.to_owned()))
+    })
+}
+
+/// RFC 1123 label.
+pub fn is_dns_label(text: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    !text.is_empty()
+        && text.len() <= 63
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+impl CheckedMapping {
+    /// Reads and checks the mapping `name`; its account lies in `namespace`, the host's own.
+    pub fn parse(name: &str, text: &str, namespace: &str) -> Result<Self, MappingError> {
+        if !is_dns_label(name) {
+            return Err(MappingError::Name(name.to_owned()));
+        }
+        let mapping: Mapping =
+            serde_saphyr::from_str(text).map_err(|error| MappingError::Text(error.to_string()))?;
+        Self::check(name, mapping, namespace)
+    }
+
+    fn check(name: &str, mapping: Mapping, namespace: &str) -> Result<Self, MappingError> {
+        let value = |field, why: &str| {
+            Err(MappingError::Value {
+                field,
+                why: why.to_owned(),
+            })
+        };
+        let kind = Kind {
+            api_version: mapping.for_.api_version.clone(),
+            kind: mapping.for_.kind.clone(),
+        };
+        if kind.api_version.is_empty() || kind.kind.is_empty() {
+            return value("for", "apiVersion and kind must not be empty");
+        }
+        if mapping.concurrency == 0 || mapping.concurrency > 1024 {
+            return value("concurrency", "must be from 1 to 1024");
+        }
+        if mapping.retry.limit == 0 {
+            return value("retry.limit", "must be at least 1");
+        }
+        if mapping.retry.base.0 == 0 || mapping.retry.max < mapping.retry.base {
+            return value("retry", "base must be more than 0 and not more than max");
+        }
+        if mapping.resync.0 < 1000 {
+            return value("resync", "must be at least 1s");
+        }
+        if mapping.limits.time.0 == 0 {
+            return value("limits.time", "must be more than 0");
+        }
+        if !mapping.config.is_object() {
+            return value("config", "must be an object");
+        }
+        mapping
+            .grants
+            .check()
+            .map_err(|(index, why)| MappingError::Grant { index, why })?;
+        let path = |field, text: &Option<String>| {
+            text.as_deref()
+                .map(FieldPath::parse)
+                .transpose()
+                .map_err(|error| MappingError::Path { field, error })
+        };
+        let config =
+            Json::of(&mapping.config).map_err(|error| MappingError::Text(error.to_string()))?;
+        let grants =
+            Json::of(&mapping.grants).map_err(|error| MappingError::Text(error.to_string()))?;
+        let limits =
+            Json::of(&mapping.limits).map_err(|error| MappingError::Text(error.to_string()))?;
+        Ok(Self {
+            priority: path("priority", &mapping.queue.priority)?,
+            not_before: path("notBefore", &mapping.queue.not_before)?,
+            account: Account::new(namespace, mapping.service_account.clone())?,
+            basis: Hash::of("basis")
+                .part(config.as_str())
+                .part(grants.as_str())
+                .part(&mapping.service_account)
+                .part(limits.as_str())
+                .hex(),
+            name: name.to_owned(),
+            kind,
+            config,
+            mapping,
+        })
+    }
+}
+
+/// All mappings of a set of ConfigMaps, by name, each read or refused by itself.
+pub type MappingSet = BTreeMap<String, Result<CheckedMapping, MappingError>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "
+for: {apiVersion: batch.acme.io/v1, kind: ReportJob}
+plugin: {file: /plugins/report-job.wasm}
+config: {exporter: 'http://127.0.0.1:9', big: 9007199254740993}
+grants: {http: [{host: '127.0.0.1:*', methods: [PUT]}]}
+serviceAccount: report-jobs
+queue: {priority: .spec.priority, notBefore: .spec.notBefore}
+retry: {base: 1s, max: 5m, limit: 5}
+resync: 10h
+concurrency: 16
+limits: {memory: 64Mi, time: 1s}
+";
+
+    fn refused(from: &str, to: &str) -> String {
+        assert!(GOOD.contains(from), "the good mapping has {from}");
+        CheckedMapping::parse("m", &GOOD.replace(from, to), "ns")
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn a_mapping_reads_and_its_integers_stay_exact() {
+        let mapping = CheckedMapping::parse("report-jobs", GOOD, "guesthouse-system").unwrap();
+        assert!(
+            mapping.config.as_str().contains("9007199254740993"),
+            "{:?}",
+            mapping.config
+        );
+        assert_eq!(mapping.account.namespace(), "guesthouse-system");
+        assert_eq!(
+            mapping.mapping.plugin,
+            PluginSource::File("/plugins/report-job.wasm".into())
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_to_write() {
+        for (from, to, expected) in [
+            ("resync: 10h", "resinc: 10h", "unknown field `resinc`"),
+            ("resync: 10h", "resync: 10", "10"),
+            ("resync: 10h", "resync: 10ms", "at least 1s"),
+            ("concurrency: 16", "concurrency: 0", "from 1 to 1024"),
+            (
+                "{file: /plugins/report-job.wasm}",
+                "{oci: x}",
+                "unknown variant `oci`",
+            ),
+            (
+                "serviceAccount: report-jobs",
+                "serviceAccount: ''",
+                "serviceAccount",
+            ),
+            ("serviceAccount: report-jobs\n", "", "serviceAccount"),
+            (".spec.priority", "spec.priority", "queue.priority"),
+            ("time: 1s", "time: 1 s", "length of time"),
+            ("methods: [PUT]", "methods: []", "grants.http[0]"),
+            ("limit: 5", "limit: 0", "retry.limit"),
+            ("base: 1s", "base: 10m", "base must be"),
+        ] {
+            let error = refused(from, to);
+            assert!(error.contains(expected), "{to}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_error_in_the_text_names_line_and_valid_fields() {
+        let error = refused("resync: 10h", "resinc: 10h");
+        assert!(
+            error.contains("line") && error.contains("serviceAccount"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_mapping_is_named_as_its_key_without_yaml() {
+        assert_eq!(
+            name_of_key("report-jobs.yaml").unwrap().unwrap(),
+            "report-jobs"
+        );
+        assert!(name_of_key("README.md").is_none());
+        for key in ["Report.yaml", "-a.yaml", ".yaml", "a.b.yaml"] {
+            assert!(name_of_key(key).unwrap().is_err(), "{key}");
+        }
+    }
+
+    #[test]
+    fn the_basis_changes_with_what_a_decision_depends_on_and_with_nothing_else() {
+        let basis = |text: &str| CheckedMapping::parse("m", text, "ns").unwrap().basis;
+        assert_eq!(
+            basis(GOOD),
+            basis(
+                &GOOD
+                    .replace("resync: 10h", "resync: 1h")
+                    .replace("concurrency: 16", "concurrency: 1")
+            )
+        );
+        assert_ne!(basis(GOOD), basis(&GOOD.replace("[PUT]", "[POST]")));
+        assert_ne!(
+            basis(GOOD),
+            basis(&GOOD.replace("127.0.0.1:9'", "127.0.0.1:8'"))
+        );
+    }
+}

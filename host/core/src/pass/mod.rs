@@ -1,0 +1,297 @@
+//! One pass of one object, as a state machine without I/O.
+//!
+//! A pass is a value: given what happened so far it names the next [`Step`] and takes what the driver tells of it. The operator
+//! carries the steps out on a cluster, `guesthouse render` prints them, tests drive them by hand and stop after any of them:
+//! one logic, several drivers. The order of the steps is the order of the guarantees:
+//!
+//! `gate → (call → check → send → journal)* → journal → labels → status → events → end`
+//!
+//! - A receipt is journaled before anything is built on it; an at-most-once intent before its request.
+//! - The whole decision is checked before any write; one bad part, and nothing is done.
+//! - Status is the acknowledgement: it is written last, once, and only when it differs.
+//! - Every step is total: told something it did not ask for, a pass ends `cluster-failed` and is begun again.
+
+mod finale;
+mod gate;
+mod machine;
+mod sends;
+mod step;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+pub use finale::short_digest;
+pub use gate::PAUSED;
+pub use step::*;
+
+use crate::{
+    contract::{Condition, Event, Json, Status},
+    identity::Identity,
+    journal::{Journal, Subject},
+    keys::Hash,
+    mapping::CheckedMapping,
+    object::{Head, ObjectKey, Uid},
+    outcome::Outcome,
+    plan::Send,
+    schema::StatusSchema,
+    time::Time,
+};
+
+/// What is the same for all passes of a mapping at one plugin version. A pass holds one of these from its first to its last
+/// call, so a swap never shows inside it.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// The mapping.
+    pub mapping: Arc<CheckedMapping>,
+    /// Digest of the plugin's bytes.
+    pub digest: String,
+    /// What is known of the kind.
+    pub kind: KindFacts,
+}
+
+/// What the rules need to know of a kind.
+#[derive(Clone, Debug)]
+pub struct KindFacts {
+    /// Whether the plugin may write its status, or why not.
+    pub takes_status: Result<(), String>,
+    /// Schema of the status.
+    pub schema: StatusSchema,
+    /// Changes when the kind was recreated or its schema changed.
+    pub fingerprint: String,
+}
+
+/// A journal as it stands in the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredJournal {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// What it says.
+    pub journal: Journal,
+}
+
+/// What a pass starts from.
+#[derive(Clone, Debug)]
+pub struct Begin {
+    /// Which object.
+    pub key: ObjectKey,
+    /// The object; none if it is not there.
+    pub object: Option<Json>,
+    /// The journals on record for this key and mapping, of whatever uid.
+    pub journals: Vec<StoredJournal>,
+    /// What the last pass handed on.
+    pub carry: Carry,
+    /// Resync, wake or reconcile-now: the memo does not count.
+    pub forced: bool,
+}
+
+/// One pass.
+#[derive(Debug)]
+pub struct Pass {
+    terms: Arc<Terms>,
+    key: ObjectKey,
+    began: Time,
+    forced: bool,
+    carry: Carry,
+    object: Option<Object>,
+    journal: Journal,
+    journal_version: Option<String>,
+    /// What stands in the cluster, to tell whether the journal must be written.
+    journaled: Option<Journal>,
+    /// Journals of objects that had this name before.
+    left: Vec<StoredJournal>,
+    stage: Stage,
+    round: u32,
+    tried: BTreeSet<(String, Option<String>)>,
+    new_receipt: bool,
+    conflicts: u32,
+    writes: u32,
+    /// Of those, the ones that gave the object a new version.
+    object_writes: u32,
+    /// The trouble that was on record when the pass began: telling it again would be noise.
+    told: Option<(Outcome, String)>,
+    dropped: Vec<String>,
+}
+
+/// The object as this pass knows it.
+#[derive(Clone, Debug)]
+struct Object {
+    raw: Json,
+    uid: Uid,
+    version: String,
+    /// Of the version the plugin saw; a newer one does not move it.
+    generation: i64,
+}
+
+impl Object {
+    fn parse(raw: Json) -> Result<Self, crate::object::ObjectError> {
+        let head = Head::parse(raw.as_str())?;
+        let (uid, version) = (Uid::new(&head.uid), head.resource_version.to_string());
+        let generation = head.generation;
+        Ok(Self {
+            uid,
+            version,
+            generation,
+            raw,
+        })
+    }
+}
+
+/// What the pass waits to be told.
+#[derive(Clone, Debug)]
+enum Stage {
+    /// Whether the object is really gone.
+    Sweeping,
+    /// That the journal at the head of `left` is gone.
+    Dropping,
+    /// The plugin's reply.
+    Calling,
+    /// That the intents are journaled.
+    Intending(Vec<Send>),
+    /// The answers.
+    Sending(Vec<Send>),
+    /// That the receipts are journaled.
+    Filing,
+    /// That the journal stands.
+    Recording(Box<Finale>),
+    /// That labels and annotations stand.
+    Patching(Box<Finale>),
+    /// That the status stands.
+    Writing(Box<Finale>),
+    /// The object after a conflict.
+    Rereading(Box<Finale>),
+    /// That Events were told.
+    Telling(Box<End>),
+    /// Nothing more.
+    Ended,
+}
+
+/// How the pass is to end: what the last reply leads to.
+#[derive(Clone, Debug)]
+struct Finale {
+    outcome: Outcome,
+    cause: Option<crate::contract::Cause>,
+    wake: Option<Time>,
+    backoff: bool,
+    handled: bool,
+    labels: std::collections::BTreeMap<String, Option<String>>,
+    annotations: std::collections::BTreeMap<String, Option<String>>,
+    status: Option<Status>,
+    conditions: Vec<Condition>,
+    events: Vec<Event>,
+    /// Whether this trouble is new, to be told as an Event.
+    new_trouble: bool,
+}
+
+impl Pass {
+    /// A pass and its first step.
+    pub fn start(terms: Arc<Terms>, begin: Begin, now: Time) -> (Self, Step) {
+        let mut pass = Self::blank(terms, begin.key, begin.carry, now);
+        pass.forced = begin.forced;
+        match begin.object.map(Object::parse).transpose() {
+            Ok(object) => pass.object = object,
+            Err(error) => {
+                let step =
+                    pass.cluster_failed(&format!("the object cannot be read: {error}"), None, now);
+                return (pass, step);
+            }
+        }
+        let uid = pass
+            .object
+            .as_ref()
+            .map_or_else(|| Uid::new(""), |object| object.uid.clone());
+        pass.journal.object.uid = uid.as_str().to_owned();
+        for stored in begin.journals {
+            if stored.journal.object.uid == uid.as_str() {
+                pass.told = Some((stored.journal.outcome, stored.journal.message.clone()));
+                pass.journal = stored.journal.clone();
+                pass.journaled = Some(stored.journal);
+                pass.journal_version = Some(stored.version);
+            } else {
+                pass.left.push(stored);
+            }
+        }
+        pass.journal.lose_intents();
+        let step = pass.gate(now);
+        (pass, step)
+    }
+
+    /// Takes what the driver tells of the last step; names the next one.
+    pub fn resume(&mut self, told: Told, now: Time) -> Step {
+        self.advance(told, now)
+    }
+
+    /// The generation that the plugin sees.
+    pub fn generation(&self) -> i64 {
+        self.object.as_ref().map_or(0, |object| object.generation)
+    }
+
+    fn blank(terms: Arc<Terms>, key: ObjectKey, carry: Carry, now: Time) -> Self {
+        let subject = Subject::new(
+            &terms.mapping.kind,
+            key.namespace(),
+            key.name(),
+            &Uid::new(""),
+        );
+        Self {
+            journal: Journal::new(subject, &terms.mapping.name),
+            journal_version: None,
+            journaled: None,
+            terms,
+            key,
+            began: now,
+            forced: false,
+            carry,
+            object: None,
+            left: Vec::new(),
+            stage: Stage::Ended,
+            round: 0,
+            tried: BTreeSet::new(),
+            new_receipt: false,
+            conflicts: 0,
+            writes: 0,
+            object_writes: 0,
+            told: None,
+            dropped: Vec::new(),
+        }
+    }
+
+    fn as_host(&self, action: StepAction) -> Step {
+        Step {
+            identity: Identity::Host,
+            action,
+        }
+    }
+
+    fn as_account(&self, action: StepAction) -> Step {
+        Step {
+            identity: Identity::Account(self.terms.mapping.account.clone()),
+            action,
+        }
+    }
+
+    /// Another plugin, mapping or generation: what was given up is taken up again.
+    fn basis(&self) -> String {
+        Hash::of("retry")
+            .part(self.generation().to_le_bytes())
+            .part(&self.terms.digest)
+            .part(&self.terms.mapping.basis)
+            .hex()
+    }
+
+    /// Everything a decision depends on but the time. An empty set of receipts is no receipt record at all.
+    fn covers(&self) -> u64 {
+        let version = self.object.as_ref().map_or("", |object| &object.version);
+        let receipts = Json::of(&self.journal.receipts).unwrap_or_else(|_| Json::empty_object());
+        Hash::of("memo")
+            .part(&self.terms.digest)
+            .part(&self.terms.mapping.basis)
+            .part(&self.terms.kind.fingerprint)
+            .part(version)
+            .part(receipts.as_str())
+            .number()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! What a pass asks of its driver, and what it is told.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    contract::{Cause, EventType, Json, Observation, Reply, Response},
+    identity::Identity,
+    journal::Journal,
+    outcome::Outcome,
+    plan::{MetaPatch, Send},
+    refusal::Refusal,
+    time::Time,
+    units::Span,
+};
+
+/// The next thing to do, and as whom.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Whose credentials it is made with.
+    pub identity: Identity,
+    /// What it is.
+    pub action: StepAction,
+}
+
+/// What a driver can be asked to do.
+#[derive(Clone, Debug)]
+pub enum StepAction {
+    /// GET the object from the server. Told by [`Told::Object`].
+    Read,
+    /// Call the plugin. Told by [`Told::Reply`].
+    Call(Box<Observation>),
+    /// Create (no version) or replace the journal. Told by [`Told::Journaled`].
+    Journal(Box<JournalWrite>),
+    /// Delete a journal whose object is no more. Told by [`Told::Journaled`].
+    DropJournal {
+        /// Its name.
+        name: String,
+        /// The version read; another one stays.
+        version: String,
+    },
+    /// Send requests that are independent of each other. Told by [`Told::Sent`], one result each, in order.
+    Send(Vec<Send>),
+    /// Merge-patch labels and annotations, at the version named. Told by [`Told::Written`].
+    Patch(ObjectWrite<MetaPatch>),
+    /// PUT the status, at the uid and version named. Told by [`Told::Written`].
+    Status(ObjectWrite<Value>),
+    /// Tell Events about the object; nothing depends on it. Told by [`Told::Done`].
+    Tell(Vec<Note>),
+    /// The pass is over.
+    End(Box<End>),
+}
+
+impl StepAction {
+    /// A name for logs and traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            StepAction::Read => "read",
+            StepAction::Call(_) => "call",
+            StepAction::Journal(_) => "journal",
+            StepAction::DropJournal { .. } => "drop-journal",
+            StepAction::Send(_) => "send",
+            StepAction::Patch(_) => "patch",
+            StepAction::Status(_) => "status",
+            StepAction::Tell(_) => "tell",
+            StepAction::End(_) => "end",
+        }
+    }
+}
+
+/// A journal to write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JournalWrite {
+    /// Its name in the host's namespace.
+    pub name: String,
+    /// The version it replaces; none creates it.
+    pub version: Option<String>,
+    /// What it shall say.
+    pub journal: Journal,
+}
+
+/// A write to the reconciled object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectWrite<T> {
+    /// Only the object of this uid.
+    pub uid: String,
+    /// Only at this version.
+    pub version: String,
+    /// What to write.
+    pub body: T,
+}
+
+/// An Event about the object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Note {
+    /// Normal or warning.
+    #[serde(rename = "type")]
+    pub type_: EventType,
+    /// CamelCase.
+    pub reason: String,
+    /// At most 1,024 bytes.
+    pub note: String,
+}
+
+/// What the driver tells of the step it was asked for.
+#[derive(Clone, Debug)]
+pub enum Told {
+    /// The object as the server has it; none if it is not there.
+    Object(Result<Option<Json>, WriteError>),
+    /// What the plugin said, or why it was refused.
+    Reply(Result<Reply, Refusal>),
+    /// The journal's new version.
+    Journaled(Result<String, WriteError>),
+    /// One result for each request.
+    Sent(Vec<Sent>),
+    /// The whole object as the server wrote it.
+    Written(Result<Json, WriteError>),
+    /// Nothing to say.
+    Done,
+}
+
+/// What became of one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// An answer was read to its end, whatever its code.
+    Answered {
+        /// The answer, already cut by the grant.
+        response: Response,
+        /// Its `Retry-After`.
+        retry_after: Option<Span>,
+    },
+    /// No complete answer. `Unreachable` or `Timeout`.
+    Lost(Cause),
+    /// Refused before a byte was sent: it has not happened.
+    NotSent(Cause),
+}
+
+/// Why a read or a write did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteError {
+    /// 409: the version is not the current one, or it exists already.
+    Conflict,
+    /// 404: the object is not there.
+    NotFound,
+    /// 422 or 400: the server will not have it.
+    Invalid(String),
+    /// 401 or 403, also of quota, policy and webhooks.
+    Forbidden(String),
+    /// 429, 5xx, unreachable.
+    Unavailable {
+        /// What happened.
+        message: String,
+        /// The server's `Retry-After`.
+        retry_after: Option<Span>,
+    },
+}
+
+/// How a pass ended, and what its key is queued for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct End {
+    /// How.
+    pub outcome: Outcome,
+    /// Why, where there is something to say.
+    pub cause: Option<Cause>,
+    /// The next pass at the latest.
+    pub wake: Option<Time>,
+    /// The wake is a backoff: early events are held to one in `retry.base`.
+    pub backoff: bool,
+    /// Again at once.
+    pub again: bool,
+    /// Version of the object the pass knows of: older events bring nothing new.
+    pub version: Option<u64>,
+    /// To be handed to the next pass of this key.
+    pub carry: Carry,
+    /// Calls that were made.
+    pub calls: u32,
+    /// Writes that were made.
+    pub writes: u32,
+    /// Status fields that the schema does not know.
+    pub dropped: Vec<String>,
+}
+
+/// What one pass hands to the next one of its key. In memory only: losing it costs calls and reads, never correctness.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Carry {
+    /// What a settled pass covered, and when it wants to be woken.
+    pub memo: Option<Memo>,
+    /// The last outcome.
+    pub last: Option<Outcome>,
+    /// Passes in a row that were discarded for a newer generation.
+    pub discarded: u32,
+    /// Passes in a row that ended cluster-failed.
+    pub cluster_failures: u32,
+}
+
+/// What a settled pass covered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memo {
+    /// Hash of everything the decision depends on.
+    pub covers: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The wake it asked for.
+    pub wake: Option<Time>,
+}

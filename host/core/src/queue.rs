@@ -1,0 +1,463 @@
+//! Which object is passed next. A pure value: it is told events, results and the time, and says what may run.
+//!
+//! What it guarantees:
+//! - Nothing is dropped. Events of one key coalesce, one key never runs twice at once, an event during a pass leads to exactly
+//!   one further pass, and to none if the pass already knew of it (its own echo).
+//! - Higher priority first within a mapping. Waiting raises it: an object that waits [`AGEING`] longer goes before one of the
+//!   next higher priority, so nothing starves (controller-runtime#3496). Initial lists and resyncs stand [`BACKGROUND`] behind
+//!   live events and age like everything else.
+//! - Mappings take turns and are capped, so a slow or failing plugin cannot starve others.
+//! - A wake is "at the latest": an event runs at once. During backoff at most one in `retry.base` does, and leaves the deadline.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{object::ObjectKey, time::Time, units::Span};
+
+/// What one level of priority is worth in waiting.
+pub const AGEING: Span = Span::from_secs(60);
+/// What a live event is worth against an initial list or a resync, in waiting.
+pub const BACKGROUND: Span = Span::from_secs(10);
+/// Priorities beyond this make no difference.
+const MAX_PRIORITY: i64 = 1_000_000;
+
+/// Which mapping; a number the shell gives, since names are long and compared often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MappingId(pub u32);
+
+/// One object under one mapping.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The mapping.
+    pub mapping: MappingId,
+    /// The object.
+    pub object: ObjectKey,
+}
+
+/// Why a key is queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Why {
+    /// Something the pass sees changed.
+    Event,
+    /// The object was there when the watch began.
+    Initial,
+    /// Everything is looked at again from time to time.
+    Resync,
+    /// Another plugin or mapping.
+    Swap,
+    /// The time a pass asked for, or a backoff, has come.
+    Wake,
+}
+
+impl Why {
+    /// Whether the pass must call the plugin whatever the memo says.
+    pub fn is_forced(self) -> bool {
+        matches!(self, Why::Resync | Why::Wake)
+    }
+
+    fn is_background(self) -> bool {
+        matches!(self, Why::Initial | Why::Resync | Why::Swap)
+    }
+}
+
+/// A request to pass a key.
+#[derive(Clone, Copy, Debug)]
+pub struct Push {
+    /// Why.
+    pub why: Why,
+    /// Version of the object that brought it, where there is one: lets an echo be told from news.
+    pub version: Option<u64>,
+    /// Higher goes first.
+    pub priority: i64,
+    /// Not before this.
+    pub not_before: Option<Time>,
+}
+
+/// A key that shall be passed now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Which.
+    pub key: Key,
+    /// Whether the memo does not count.
+    pub forced: bool,
+    /// Since when it could have run.
+    pub ready_since: Time,
+}
+
+/// How a pass left its key.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Finish {
+    /// Version of the object that the pass knew last.
+    pub version: Option<u64>,
+    /// Once more, at once.
+    pub again: bool,
+    /// Once more, at the latest then.
+    pub wake: Option<Time>,
+    /// The wake is a backoff.
+    pub backoff: bool,
+}
+
+/// How many keys of a mapping are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// May run now.
+    pub ready: usize,
+    /// Wait for a time.
+    pub scheduled: usize,
+    /// Run.
+    pub running: usize,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    state: State,
+    forced: bool,
+    priority: i64,
+    not_before: Option<Time>,
+    /// The time a pass asked for.
+    wake: Option<Time>,
+    backoff: bool,
+    last_early: Option<Time>,
+    /// Came while the key ran: the newest version, or that it had none.
+    pending: Option<Pending>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    /// None: certainly news.
+    version: Option<u64>,
+    background: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// Nothing to do; the entry is about to go.
+    #[default]
+    Idle,
+    /// Stands in `ready` of its mapping under this order.
+    Ready { order: i64, since: Time },
+    /// Stands in `scheduled` under this time.
+    Scheduled { at: Time, background: bool },
+    /// Is being passed; `parked` gave its slot back.
+    Running { parked: bool },
+}
+
+#[derive(Debug)]
+struct Lane {
+    cap: usize,
+    base: Span,
+    ready: BTreeSet<(i64, ObjectKey)>,
+    running: usize,
+    keys: BTreeMap<ObjectKey, Entry>,
+}
+
+/// All keys that have something to do.
+#[derive(Debug)]
+pub struct Queue {
+    cap: usize,
+    running: usize,
+    lanes: BTreeMap<MappingId, Lane>,
+    scheduled: BTreeSet<(Time, Key)>,
+    /// The mapping that was served last.
+    turn: MappingId,
+}
+
+impl Queue {
+    /// An empty queue that lets at most `cap` keys run at once.
+    pub fn new(cap: usize) -> Self {
+        Self {
+            cap,
+            running: 0,
+            lanes: BTreeMap::new(),
+            scheduled: BTreeSet::new(),
+            turn: MappingId(0),
+        }
+    }
+
+    /// Adds a mapping, or changes its cap and backoff base. Keys of unknown mappings are not taken.
+    pub fn set_mapping(&mut self, mapping: MappingId, cap: usize, base: Span) {
+        let lane = self.lanes.entry(mapping).or_insert_with(|| Lane {
+            cap,
+            base,
+            ready: BTreeSet::new(),
+            running: 0,
+            keys: BTreeMap::new(),
+        });
+        (lane.cap, lane.base) = (cap.max(1), base);
+    }
+
+    /// Forgets a mapping and its keys; those that run end without a trace.
+    pub fn remove_mapping(&mut self, mapping: MappingId) {
+        if let Some(lane) = self.lanes.remove(&mapping) {
+            self.running -= lane.running;
+            self.scheduled.retain(|(_, key)| key.mapping != mapping);
+        }
+    }
+
+    /// Asks for a pass of a key. Asking again changes only what it adds.
+    pub fn push(&mut self, key: &Key, push: Push, now: Time) {
+        let Some(lane) = self.lanes.get_mut(&key.mapping) else {
+            return;
+        };
+        let base = lane.base;
+        let entry = lane.keys.entry(key.object.clone()).or_default();
+        (entry.priority, entry.not_before) = (
+            push.priority.clamp(-MAX_PRIORITY, MAX_PRIORITY),
+            push.not_before,
+        );
+        entry.forced |= push.why.is_forced();
+        let background = push.why.is_background();
+        if matches!(entry.state, State::Running { .. }) {
+            entry.pending = Some(match entry.pending {
+                None => Pending {
+                    version: push.version,
+                    background,
+                },
+                Some(old) => Pending {
+                    version: old.version.zip(push.version).map(|(a, b)| a.max(b)),
+                    background: old.background && background,
+                },
+            });
+            return;
+        }
+        let at = entry.earliest(push.why, base, now);
+        self.place(key, at, background, now);
+    }
+
+    /// The next key that may run; it runs from now on.
+    pub fn pop(&mut self, now: Time) -> Option<Job> {
+        self.due(now);
+        if self.running >= self.cap {
+            return None;
+        }
+        let can = |lane: &Lane| lane.running < lane.cap && !lane.ready.is_empty();
+        let after = self
+            .lanes
+            .range(MappingId(self.turn.0.saturating_add(1))..)
+            .find(|(_, lane)| can(lane));
+        let mapping = *after
+            .or_else(|| self.lanes.iter().find(|(_, lane)| can(lane)))?
+            .0;
+        self.turn = mapping;
+        let lane = self.lanes.get_mut(&mapping)?;
+        let (_, object) = lane.ready.pop_first()?;
+        let entry = lane.keys.get_mut(&object)?;
+        let since = match entry.state {
+            State::Ready { since, .. } => since,
+            _ => now,
+        };
+        entry.state = State::Running { parked: false };
+        let forced = std::mem::take(&mut entry.forced);
+        lane.running += 1;
+        self.running += 1;
+        Some(Job {
+            key: Key { mapping, object },
+            forced,
+            ready_since: since,
+        })
+    }
+
+    /// The running key waits for something outside: its slot is another's, its lock stays.
+    pub fn park(&mut self, key: &Key) {
+        self.set_parked(key, true);
+    }
+
+    /// The running key goes on; for a moment one more than the cap may run.
+    pub fn unpark(&mut self, key: &Key) {
+        self.set_parked(key, false);
+    }
+
+    fn set_parked(&mut self, key: &Key, park: bool) {
+        let Some(lane) = self.lanes.get_mut(&key.mapping) else {
+            return;
+        };
+        let Some(entry) = lane.keys.get_mut(&key.object) else {
+            return;
+        };
+        if entry.state != (State::Running { parked: !park }) {
+            return;
+        }
+        entry.state = State::Running { parked: park };
+        if park {
+            (lane.running, self.running) = (lane.running - 1, self.running - 1);
+        } else {
+            (lane.running, self.running) = (lane.running + 1, self.running + 1);
+        }
+    }
+
+    /// The pass of a key is over.
+    pub fn finish(&mut self, key: &Key, finish: Finish, now: Time) {
+        let Some(lane) = self.lanes.get_mut(&key.mapping) else {
+            return;
+        };
+        let Some(entry) = lane.keys.get_mut(&key.object) else {
+            return;
+        };
+        let State::Running { parked } = entry.state else {
+            return;
+        };
+        if !parked {
+            (lane.running, self.running) = (lane.running - 1, self.running - 1);
+        }
+        entry.state = State::Idle;
+        let base = lane.base;
+        if !finish.backoff || !entry.backoff {
+            entry.last_early = None;
+        }
+        (entry.wake, entry.backoff) = (finish.wake.map(|at| at.min(Time::NEVER)), finish.backoff);
+        let news = entry
+            .pending
+            .take()
+            .filter(|pending| match (pending.version, finish.version) {
+                (Some(event), Some(known)) => event > known,
+                _ => true,
+            });
+        let at = match news {
+            _ if finish.again => now,
+            Some(_) => entry.earliest(Why::Event, base, now),
+            None => match entry.wake {
+                Some(at) => at,
+                None if entry.forced => now,
+                None => {
+                    lane.keys.remove(&key.object);
+                    return;
+                }
+            },
+        };
+        let background = news.is_some_and(|pending| pending.background);
+        self.place(key, at, background, now);
+    }
+
+    /// When [`Queue::pop`] can next say something new, if it says nothing now.
+    pub fn next_time(&self) -> Option<Time> {
+        self.scheduled.first().map(|(at, _)| *at)
+    }
+
+    /// How many keys of a mapping are where.
+    pub fn depth(&self, mapping: MappingId) -> Depth {
+        let Some(lane) = self.lanes.get(&mapping) else {
+            return Depth::default();
+        };
+        let mut depth = Depth {
+            ready: lane.ready.len(),
+            ..Depth::default()
+        };
+        for entry in lane.keys.values() {
+            match entry.state {
+                State::Scheduled { .. } => depth.scheduled += 1,
+                State::Running { .. } => depth.running += 1,
+                State::Ready { .. } | State::Idle => {}
+            }
+        }
+        depth
+    }
+
+    /// Keys that run, parked ones included.
+    pub fn running(&self) -> usize {
+        let runs = |entry: &&Entry| matches!(entry.state, State::Running { .. });
+        self.lanes
+            .values()
+            .map(|lane| lane.keys.values().filter(runs).count())
+            .sum()
+    }
+
+    /// Moves what is due from the timers to the ready ones.
+    fn due(&mut self, now: Time) {
+        while let Some((at, key)) = self.scheduled.first().cloned().filter(|(at, _)| *at <= now) {
+            let background = match self
+                .lanes
+                .get_mut(&key.mapping)
+                .and_then(|lane| lane.keys.get_mut(&key.object))
+            {
+                Some(entry) => {
+                    // The time it asked for has come: the memo has no say.
+                    if entry.wake.is_some_and(|wake| wake <= now) {
+                        entry.forced = true;
+                        (entry.wake, entry.backoff) = (None, false);
+                    }
+                    matches!(
+                        entry.state,
+                        State::Scheduled {
+                            background: true,
+                            ..
+                        }
+                    )
+                }
+                None => false,
+            };
+            self.scheduled.remove(&(at, key.clone()));
+            self.place(&key, at, background, now);
+        }
+    }
+
+    /// Puts a key that does not run where it belongs for time `at`; it never moves to a later place.
+    fn place(&mut self, key: &Key, at: Time, background: bool, now: Time) {
+        let Some(lane) = self.lanes.get_mut(&key.mapping) else {
+            return;
+        };
+        let Some(entry) = lane.keys.get_mut(&key.object) else {
+            return;
+        };
+        let (mut at, mut background, mut since) = (at, background, now);
+        match entry.state {
+            State::Ready {
+                order,
+                since: before,
+            } => {
+                lane.ready.remove(&(order, key.object.clone()));
+                since = before;
+                at = at.min(now);
+                // Order says whether it stood in the background: a live event lifts it, background never lowers it.
+                background &= order == ordered(before, entry.priority, true);
+            }
+            State::Scheduled {
+                at: before,
+                background: was,
+            } => {
+                self.scheduled.remove(&(before, key.clone()));
+                if before < at {
+                    (at, background) = (before, background && was);
+                }
+            }
+            State::Idle | State::Running { .. } => {}
+        }
+        if let Some(not_before) = entry.not_before {
+            at = at.max(not_before);
+        }
+        if at > now {
+            entry.state = State::Scheduled { at, background };
+            self.scheduled.insert((at, key.clone()));
+            return;
+        }
+        let order = ordered(since, entry.priority, background);
+        entry.state = State::Ready { order, since };
+        lane.ready.insert((order, key.object.clone()));
+    }
+}
+
+impl Entry {
+    /// When a push for this reason may run.
+    fn earliest(&mut self, why: Why, base: Span, now: Time) -> Time {
+        let mut at = now;
+        if self.backoff && why == Why::Event {
+            // Backoff answers a fault: events run early, but do not turn it into a hot loop.
+            if let Some(early) = self.last_early {
+                at = at.max(early.after(base));
+            }
+            self.last_early = Some(at);
+        }
+        match self.wake {
+            Some(wake) => at.min(wake.max(now)),
+            None => at,
+        }
+    }
+}
+
+/// Lower goes first: the time it was ready, moved by what priority and background are worth in waiting.
+fn ordered(since: Time, priority: i64, background: bool) -> i64 {
+    let worth = priority.saturating_mul(AGEING.0 as i64);
+    let behind = if background { BACKGROUND.0 as i64 } else { 0 };
+    since.0.saturating_sub(worth).saturating_add(behind)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! One call: a store, an instance and their end. What a guest did or left behind never reaches another call.
+
+use std::time::Duration;
+
+use guesthouse_core::{
+    contract::{Descriptor, Observation, Reply},
+    limits::Limits,
+    refusal::{Refusal, RefusalKind},
+};
+use wasmtime::Store;
+
+use crate::{
+    LogLine, Metering, Plugin,
+    bindings::Reconciler,
+    convert, meter,
+    refuse::{ended, refuse},
+    slots::Slot,
+    state::State,
+};
+
+/// What a plugin is called for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// The object is there and wanted.
+    Reconcile,
+    /// The object is being deleted.
+    Finalize,
+}
+
+/// All that came of one call.
+#[derive(Clone, Debug)]
+pub struct Called {
+    /// The reply, or why there is none.
+    pub result: Result<Reply, Refusal>,
+    /// What the guest said, in order.
+    pub logs: Vec<LogLine>,
+    /// Lines over the limit.
+    pub dropped_logs: u64,
+    /// What the call took.
+    pub used: Used,
+}
+
+/// What a call took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Used {
+    /// Most bytes of memories and tables at once.
+    pub memory_peak: u64,
+    /// From open to the reply, by the clock.
+    pub elapsed: Duration,
+    /// Instructions, where they are counted.
+    pub fuel: Option<u64>,
+}
+
+/// Store handles a guest may hold at once; a Python plugin holds a few dozen.
+const MAX_HANDLES: usize = 1000;
+
+/// A running instance, good for one call.
+pub struct Guest {
+    // In the order in which they go: the instance before the slot it sits in.
+    store: Store<State>,
+    bindings: Reconciler,
+    limits: Limits,
+    metering: Metering,
+    spent: bool,
+    _slot: Slot,
+    _plugin: Plugin,
+}
+
+impl Guest {
+    pub(crate) fn open(plugin: Plugin, limits: &Limits) -> Result<Self, Refusal> {
+        let host = &plugin.0.host;
+        let slot = host.slots.take();
+        let metering = host.settings.metering;
+        let mut store = Store::new(&host.engine, State::new(limits));
+        store.set_hostcall_fuel(usize::try_from(limits.output.0).unwrap_or(usize::MAX));
+        store.set_max_component_handles(MAX_HANDLES);
+        let bindings = meter::arm(&mut store, metering, limits).and_then(|()| plugin.0.pre.instantiate(&mut store));
+        match bindings {
+            Ok(bindings) => {
+                Ok(Self { store, bindings, limits: limits.clone(), metering, spent: false, _slot: slot, _plugin: plugin })
+            }
+            Err(error) => Err(ended(&error, store.data_mut(), limits)),
+        }
+    }
+
+    /// The call. A guest serves one; a second is refused.
+    pub fn call(&mut self, verb: Verb, seen: &Observation) -> Result<Reply, Refusal> {
+        self.spend()?;
+        let now = seen.now.parse::<jiff::Timestamp>().map_err(|error| {
+            refuse(RefusalKind::Host, format!("observation.now `{}` is not a time: {error}", seen.now))
+        })?;
+        self.store.data_mut().world.now = now.as_second();
+        let plugin = self.bindings.guesthouse_reconciler_plugin();
+        let store = &mut self.store;
+        let reply = convert::with_observation(seen, |seen| match verb {
+            Verb::Reconcile => plugin.call_reconcile(store, seen),
+            Verb::Finalize => plugin.call_finalize(store, seen),
+        });
+        match reply {
+            Ok(reply) => convert::reply(reply),
+            Err(error) => Err(ended(&error, self.store.data_mut(), &self.limits)),
+        }
+    }
+
+    /// Asks the plugin to describe itself.
+    pub(crate) fn describe(&mut self) -> Result<Descriptor, Refusal> {
+        self.spend()?;
+        match self.bindings.guesthouse_reconciler_plugin().call_describe(&mut self.store) {
+            Ok(descriptor) => convert::descriptor(descriptor),
+            Err(error) => Err(ended(&error, self.store.data_mut(), &self.limits)),
+        }
+    }
+
+    /// The result of [`Self::call`] with what the guest said and used; ends the guest.
+    pub fn finish(mut self, result: Result<Reply, Refusal>) -> Called {
+        let fuel = match self.metering {
+            Metering::Epoch => None,
+            Metering::Fuel => self.store.get_fuel().ok().map(|left| meter::fuel(&self.limits).saturating_sub(left)),
+        };
+        let state = self.store.data_mut();
+        let used = Used { memory_peak: state.meter.peak(), elapsed: state.meter.elapsed(), fuel };
+        let (logs, dropped_logs) = state.output.finish();
+        Called { result, logs, dropped_logs, used }
+    }
+
+    fn spend(&mut self) -> Result<(), Refusal> {
+        if std::mem::replace(&mut self.spent, true) {
+            return Err(refuse(RefusalKind::Host, "a guest serves one call; open another"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! From bytes to a plugin: size, form and contract are checked before anything is compiled; code comes from the cache or the
+//! compiler; a plugin that cannot describe itself, or asks for what this host does not carry out, is never published.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use guesthouse_core::{
+    contract::Descriptor,
+    limits::Limits,
+    refusal::{Refusal, RefusalKind::*},
+};
+use sha2::{Digest, Sha256};
+use wasmtime::{Engine, component::Component};
+
+use crate::{
+    Plugin, SandboxError, Settings, Supported,
+    bindings::ReconcilerPre,
+    cache::{Cache, hex},
+    compile::{self, COMPILE_STACK},
+    componentize::componentize,
+    engine::{self, Shape, Ticker},
+    inspect::{Form, inspect},
+    refuse::refuse,
+    slots::Slots,
+    wasi,
+};
+
+/// Runs plugins. Cheap to clone; plugins keep what they need of it alive.
+#[derive(Clone)]
+pub struct Sandbox(Arc<Shared>);
+
+/// What all plugins of a sandbox share.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) settings: Settings,
+    pub(crate) slots: Arc<Slots>,
+    cache: Option<Cache>,
+    degraded: Option<String>,
+    /// Held by the one compilation that runs: the compiler's memory is bounded per compilation.
+    compiling: Mutex<()>,
+    _ticker: Ticker,
+}
+
+impl Sandbox {
+    /// Sets up the runtime: reserves the pool, opens the cache, starts the clock.
+    pub fn new(settings: Settings) -> Result<Self, SandboxError> {
+        let shape = Shape { metering: settings.metering, stack: settings.stack };
+        let (engine, degraded) = engine::running(shape, settings.slots)?;
+        let cache = settings.cache.as_ref().map(|at| Cache::open(at, engine::identity(&engine))).transpose()?;
+        let ticker = Ticker::start(&engine)?;
+        let slots = Slots::new(settings.slots.max(1));
+        Ok(Self(Arc::new(Shared { engine, settings, slots, cache, degraded, compiling: Mutex::new(()), _ticker: ticker })))
+    }
+
+    /// Why calls are slower than they need be, if they are: the pool of instances could not be reserved.
+    pub fn degraded(&self) -> Option<&str> {
+        self.0.degraded.as_deref()
+    }
+
+    /// Makes a plugin of a component, or of a core module that carries the contract's types. Compiles unless the cache has
+    /// the code, and takes a call's slot to ask for the descriptor. Works on a thread of its own.
+    pub fn load(&self, wasm: &[u8]) -> Result<Plugin, Refusal> {
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("load".into()).stack_size(COMPILE_STACK);
+            let work = thread
+                .spawn_scoped(scope, || load(&self.0, wasm))
+                .map_err(|error| refuse(Host, format!("cannot start a thread to load: {error}")))?;
+            work.join().unwrap_or_else(|_| Err(refuse(BadModule, "reading the module made the host panic")))
+        })
+    }
+}
+
+fn load(host: &Arc<Shared>, wasm: &[u8]) -> Result<Plugin, Refusal> {
+    let form = inspect(wasm, host.settings.max_module)?;
+    let digest: [u8; 32] = Sha256::digest(wasm).into();
+    let (component, cached) = component(host, wasm, form, &digest)?;
+    let linker = wasi::link(&component).map_err(|error| refuse(Host, format!("cannot be linked: {error:#}")))?;
+    let pre = linker
+        .instantiate_pre(&component)
+        .and_then(ReconcilerPre::new)
+        .map_err(|error| refuse(ContractMismatch, format!("its imports or exports have other types than the contract's: {error:#}")))?;
+    let name = format!("sha256:{}", hex(&digest));
+    let describe = |descriptor| Plugin::new(host.clone(), pre.clone(), name.clone(), cached, descriptor);
+    let descriptor = describe(None)
+        .open(&Limits::default())
+        .and_then(|mut guest| guest.describe())
+        .map_err(|refusal| Refusal::new(refusal.kind, format!("describe: {}", refusal.message)))?;
+    check(&descriptor, &host.settings.supported)?;
+    Ok(describe(Some(descriptor)))
+}
+
+/// The compiled component, and whether it came from the cache.
+fn component(host: &Shared, wasm: &[u8], form: Form, digest: &[u8; 32]) -> Result<(Component, bool), Refusal> {
+    if let Some(code) = host.cache.as_ref().and_then(|cache| cache.get(digest)) {
+        match native(&host.engine, &code) {
+            Ok(component) => return Ok((component, true)),
+            Err(error) => tracing::warn!(error = format!("{error:#}"), "an entry of compiled code does not load, compiled anew"),
+        }
+    }
+    let component = match form {
+        Form::Core => componentize(wasm)?,
+        Form::Component => wasm.to_vec(),
+    };
+    let settings = &host.settings;
+    let shape = Shape { metering: settings.metering, stack: settings.stack };
+    let code = {
+        let _one = host.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        compile::compile(&settings.compiler, shape, &settings.budget, component)?
+    };
+    let component = native(&host.engine, &code).map_err(|error| refuse(TooLarge, format!("does not fit in here: {error:#}")))?;
+    if let Some(cache) = &host.cache {
+        cache.put(digest, &code);
+    }
+    Ok((component, false))
+}
+
+/// The one place where bytes become native code.
+fn native(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
+    // SAFETY: `code` is what `Engine::precompile_component` returned: either to this process just now (in a child process of
+    // our own program over a pipe that nobody else holds), or to a host with our key, whose keyed hash over these very bytes
+    // was verified after they were read. They are copied from here, so nobody changes them afterwards.
+    #[allow(unsafe_code)]
+    unsafe {
+        Component::deserialize(engine, code)
+    }
+}
+
+/// Refuses by name what the caller does not carry out.
+fn check(descriptor: &Descriptor, supported: &Supported) -> Result<(), Refusal> {
+    let name = &descriptor.name;
+    let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if name.is_empty() || name.len() > 63 || name.starts_with('-') || name.ends_with('-') || !name.bytes().all(lower) {
+        return Err(refuse(BadOutput, format!("describe: name: `{name}` is not a lower-case name of at most 63 characters, as in report-job")));
+    }
+    let unsupported = |part: String| Err(refuse(Unsupported, format!("the plugin {part}, which this host does not carry out yet")));
+    if descriptor.finalizes && !supported.finalize {
+        return unsupported("finalizes (descriptor.finalizes)".into());
+    }
+    if let (Some(need), false) = (descriptor.needs.first(), supported.needs) {
+        return unsupported(format!("needs further objects (descriptor.needs: {})", need.name));
+    }
+    if let Some(extension) = descriptor.extensions.iter().find(|name| !supported.extensions.contains(&name.as_str())) {
+        return unsupported(format!("cannot do without the extension `{extension}` (descriptor.extensions)"));
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! A loaded plugin: compiled, linked and described. Immutable and shared; a hot swap is another value.
+
+use std::sync::Arc;
+
+use guesthouse_core::{
+    contract::{Descriptor, Json, Observation},
+    limits::Limits,
+    refusal::Refusal,
+};
+
+use crate::{
+    Called, Guest, Verb,
+    bindings::ReconcilerPre,
+    load::Shared,
+    state::State,
+};
+
+/// A WebAssembly module at one digest, ready to be called. Cheap to clone.
+#[derive(Clone)]
+pub struct Plugin(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) host: Arc<Shared>,
+    pub(crate) pre: ReconcilerPre<State>,
+    digest: String,
+    cached: bool,
+    descriptor: Descriptor,
+}
+
+impl Plugin {
+    pub(crate) fn new(
+        host: Arc<Shared>,
+        pre: ReconcilerPre<State>,
+        digest: String,
+        cached: bool,
+        descriptor: Option<Descriptor>,
+    ) -> Self {
+        // Only the plugin that is asked to describe itself is without, and nobody else sees that one.
+        let descriptor = descriptor.unwrap_or_else(|| Descriptor {
+            name: String::new(),
+            version: String::new(),
+            sdk: String::new(),
+            kinds: Vec::new(),
+            needs: Vec::new(),
+            finalizes: false,
+            config_schema: None,
+            grants: Json::empty_object(),
+            extensions: Vec::new(),
+        });
+        Self(Arc::new(Inner { host, pre, digest, cached, descriptor }))
+    }
+
+    /// `sha256:` and the hash of the bytes as they were given, in hex: what names this plugin in logs and policy.
+    pub fn digest(&self) -> &str {
+        &self.0.digest
+    }
+
+    /// What the plugin says of itself.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.0.descriptor
+    }
+
+    /// Whether the code came from the cache.
+    pub fn cached(&self) -> bool {
+        self.0.cached
+    }
+
+    /// One call in a fresh instance, gone afterwards. Waits for a free slot; then takes at most four times the limit's time.
+    pub fn call(&self, verb: Verb, seen: &Observation, limits: &Limits) -> Called {
+        match self.open(limits) {
+            Ok(mut guest) => {
+                let result = guest.call(verb, seen);
+                guest.finish(result)
+            }
+            Err(refusal) => Called { result: Err(refusal), logs: Vec::new(), dropped_logs: 0, used: Default::default() },
+        }
+    }
+
+    /// A fresh instance, for those who measure the parts of a call. Waits for a free slot: a thread that holds one guest and
+    /// opens another can wait for itself.
+    pub fn open(&self, limits: &Limits) -> Result<Guest, Refusal> {
+        Guest::open(self.clone(), limits)
+    }
+}
+
+impl std::fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plugin").field("digest", &self.0.digest).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,46 @@
+//! The project's tasks: `cargo xtask help` lists them.
+//!
+//! Thin on purpose: what is more than calling programs in the right order lives in a crate of its own (the control
+//! plane in `deploy/local`).
+
+mod artifacts;
+mod cluster;
+mod setup;
+mod test;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// The project's tasks.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    Setup(setup::Args),
+    Cluster(cluster::Args),
+    Test(test::Args),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().task) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<ExitCode> {
+    match task {
+        Task::Setup(args) => setup::run(&args),
+        Task::Cluster(args) => cluster::run(args),
+        Task::Test(args) => test::run(&args),
+    }
+}
