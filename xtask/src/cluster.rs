@@ -137,6 +137,7 @@ fn announce(cluster: &Cluster) {
 }
 
 fn status(name: Option<String>) -> Result<ExitCode> {
+    let asked_for = name.is_some();
     let names = match name {
         Some(name) => vec![name],
         None => all_names()?,
@@ -153,7 +154,8 @@ fn status(name: Option<String>) -> Result<ExitCode> {
             (false, true) => "degraded",
             (false, false) => "down",
         };
-        all_ready &= state == "ready";
+        // A cluster that was taken down is all right, unless it is the one asked for.
+        all_ready &= state == "ready" || (state == "down" && !asked_for);
         let owner = if status.detached {
             ""
         } else {

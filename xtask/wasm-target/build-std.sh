@@ -19,9 +19,12 @@ SUITE_ROOT="$work/suites"
 sysroot=$(rustc --print sysroot)
 version=$(rustc -V | awk '{print $2}')
 commit=$(rustc -Vv | awk '/^commit-hash/{print $2}')
-say() { echo "wasm target: $*"; }
+# The toolchain's own programs: rustup's proxies would choose another one outside the checkout.
+[ -x "$sysroot/bin/cargo" ] && PATH="$sysroot/bin:$PATH"
+say() { echo "wasm target: $*" >&2; }
 give_up() {
   echo "wasm target: $*" >&2
+  echo "wasm target: see \`cargo xtask setup --help\` for WASM_STD_SRC_TAR" >&2
   exit 3
 }
 
@@ -46,7 +49,7 @@ fetch_source() {
       break
     fi
   done
-  [ -n "$deb" ] || give_up "no Debian suite has the source of rustc $version (WASM_STD_SRC_TAR may name a tar of it)"
+  [ -n "$deb" ] || give_up "no Debian suite has the source of rustc $version"
   dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$src" --strip-components=4 --wildcards \
     --exclude='*/library/vendor/*' './usr/src/rustc-*/library/*'
   rm -f "$deb"

@@ -34,15 +34,30 @@ impl Reconciler for Peer {
     type Config = NoConfig;
 
     fn describe() -> Plugin {
-        Plugin::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")).serves_kind("batch.acme.io/v1", "ReportJob")
+        Plugin::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
+            .serves_kind("batch.acme.io/v1", "ReportJob")
     }
 
     fn reconcile(seen: &Observation<Self>) -> Result<Decision<PeerStatus>, Failure> {
-        if let Some(status) = seen.status().filter(|status| matches!(status.phase.as_str(), "Done" | "Failed")) {
+        if let Some(status) = seen
+            .status()
+            .filter(|status| matches!(status.phase.as_str(), "Done" | "Failed"))
+        {
             return Ok(Decision::new().status(status.clone()));
         }
-        let url = ["https://reports.example/", seen.name(), ".", &seen.spec().format].concat();
-        Ok(Decision::new().status(PeerStatus { phase: "Done".into(), url: Some(url) }).label(PHASE, "done"))
+        let url = [
+            "https://reports.example/",
+            seen.name(),
+            ".",
+            &seen.spec().format,
+        ]
+        .concat();
+        Ok(Decision::new()
+            .status(PeerStatus {
+                phase: "Done".into(),
+                url: Some(url),
+            })
+            .label(PHASE, "done"))
     }
 }
 
@@ -57,7 +72,10 @@ mod tests {
     fn a_new_object_becomes_done_with_url_and_label() {
         let job = json!({"metadata": {"name": "a"}, "spec": {"report": "r", "format": "csv", "parameters": {"x": [1]}}});
         let decision = decide::<Peer>(&observe(job)).unwrap();
-        assert_eq!(decision.status_text(), Some(r#"{"phase":"Done","url":"https://reports.example/a.csv"}"#));
+        assert_eq!(
+            decision.status_text(),
+            Some(r#"{"phase":"Done","url":"https://reports.example/a.csv"}"#)
+        );
         assert_eq!(decision.label(PHASE), Some(Some("done")));
         assert_eq!(decision.effects, []);
     }
@@ -66,7 +84,10 @@ mod tests {
     fn a_done_object_keeps_its_status_whatever_its_spec_says() {
         let job = json!({"metadata": {"name": "a"}, "spec": {"format": "html"}, "status": {"phase": "Done", "url": "u"}});
         let decision = decide::<Peer>(&observe(job)).unwrap();
-        assert_eq!(decision.status_text(), Some(r#"{"phase":"Done","url":"u"}"#));
+        assert_eq!(
+            decision.status_text(),
+            Some(r#"{"phase":"Done","url":"u"}"#)
+        );
         assert_eq!(decision.labels, []);
     }
 }

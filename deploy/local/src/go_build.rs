@@ -57,7 +57,7 @@ pub(crate) fn cached_dir() -> Result<PathBuf> {
 pub(crate) fn build() -> Result<Binaries> {
     let dir = cached_dir()?;
     let parent = dir.parent().context("cache folder has no parent")?;
-    let _lock = FileLock::wait(&dir.with_extension("lock"), || {
+    let _lock = FileLock::wait(&parent.join("lock"), || {
         eprintln!("waiting for another process that builds the control plane");
     })?;
     // It may have been built while this process waited.

@@ -63,7 +63,7 @@ impl Progress {
         self.done += 1;
         match &self.bar {
             Some(bar) => bar.inc(1),
-            None => self.plain_line(),
+            None => self.plain_line(None),
         }
     }
 
@@ -71,7 +71,7 @@ impl Progress {
     pub fn note(&mut self, what: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(format!("{}: {what}", self.label)),
-            None => self.plain_line(),
+            None => self.plain_line(Some(what)),
         }
     }
 
@@ -83,16 +83,18 @@ impl Progress {
         eprintln!("{}: done in {}", self.label, human(self.started.elapsed()));
     }
 
-    fn plain_line(&mut self) {
+    fn plain_line(&mut self, what: Option<&str>) {
         if self.last_line.elapsed() < PLAIN_EVERY {
             return;
         }
         self.last_line = Instant::now();
         let took = human(self.started.elapsed());
-        match self.total {
-            Some(total) => eprintln!("{}: {} of {total} ({took})", self.label, self.done),
-            None => eprintln!("{} ... ({took})", self.label),
-        }
+        let what = match (what, self.total) {
+            (Some(what), _) => what.to_owned(),
+            (None, Some(total)) => format!("{} of {total}", self.done),
+            (None, None) => "...".to_owned(),
+        };
+        eprintln!("{}: {what} ({took})", self.label);
     }
 }
 

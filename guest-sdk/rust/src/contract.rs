@@ -189,19 +189,29 @@ impl Default for Decision {
 impl Kind {
     /// A kind: `Kind::new("apps/v1", "Deployment")`.
     pub fn new(api_version: &str, kind: &str) -> Kind {
-        Kind { api_version: api_version.into(), kind: kind.into() }
+        Kind {
+            api_version: api_version.into(),
+            kind: kind.into(),
+        }
     }
 
     /// An object of this kind in the reconciled object's namespace.
     pub fn named(self, name: impl Into<String>) -> ObjectRef {
-        ObjectRef { kind: self, namespace: None, name: name.into() }
+        ObjectRef {
+            kind: self,
+            namespace: None,
+            name: name.into(),
+        }
     }
 }
 
 impl Cause {
     /// A cause; the reason in CamelCase, and neither with a counter or a time in it.
     pub fn new(reason: impl Into<String>, message: impl Into<String>) -> Cause {
-        Cause { reason: reason.into(), message: message.into() }
+        Cause {
+            reason: reason.into(),
+            message: message.into(),
+        }
     }
 }
 
@@ -213,7 +223,10 @@ impl Response {
 
     /// The first header of that name (lower case).
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(have, _)| have == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// The body, if it is text.

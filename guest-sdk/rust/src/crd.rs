@@ -34,7 +34,10 @@ impl Crd {
         P::Status: JsonSchema,
     {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let (mut spec, mut status) = (schema::structural::<P::Spec>(), schema::structural::<P::Status>());
+        let (mut spec, mut status) = (
+            schema::structural::<P::Spec>(),
+            schema::structural::<P::Status>(),
+        );
         for part in [&mut spec, &mut status] {
             part.insert("type".into(), json!("object"));
         }
@@ -80,19 +83,25 @@ impl Crd {
 
     /// A printer column: name, type (`string`, `integer`, `date` …) and JSON path.
     pub fn column(mut self, name: &str, type_: &str, path: &str) -> Crd {
-        self.columns.push(json!({"name": name, "type": type_, "jsonPath": path}));
+        self.columns
+            .push(json!({"name": name, "type": type_, "jsonPath": path}));
         self
     }
 
     /// A printer column of `-o wide`.
     pub fn wide_column(mut self, name: &str, type_: &str, path: &str) -> Crd {
-        self.columns.push(json!({"name": name, "type": type_, "jsonPath": path, "priority": 1}));
+        self.columns
+            .push(json!({"name": name, "type": type_, "jsonPath": path, "priority": 1}));
         self
     }
 
     /// The column `Ready`, from the condition of that name.
     pub fn ready_column(self) -> Crd {
-        self.column("Ready", "string", r#".status.conditions[?(@.type=="Ready")].status"#)
+        self.column(
+            "Ready",
+            "string",
+            r#".status.conditions[?(@.type=="Ready")].status"#,
+        )
     }
 
     /// The column `Age`.
@@ -140,7 +149,10 @@ impl Crd {
 
     /// The kind it defines.
     pub fn kind(&self) -> Kind {
-        Kind { api_version: format!("{}/{}", self.group, self.version), kind: self.kind.clone() }
+        Kind {
+            api_version: format!("{}/{}", self.group, self.version),
+            kind: self.kind.clone(),
+        }
     }
 
     /// The whole definition as JSON text, members in alphabetical order.
@@ -156,12 +168,18 @@ impl Crd {
         if self.spec.contains_key("required") {
             version["schema"]["openAPIV3Schema"]["required"] = json!(["spec"]);
         }
-        for (name, list) in [("shortNames", &self.short_names), ("categories", &self.categories)] {
+        for (name, list) in [
+            ("shortNames", &self.short_names),
+            ("categories", &self.categories),
+        ] {
             if !list.is_empty() {
                 names[name] = json!(list);
             }
         }
-        for (name, list) in [("additionalPrinterColumns", &self.columns), ("selectableFields", &self.selectable)] {
+        for (name, list) in [
+            ("additionalPrinterColumns", &self.columns),
+            ("selectableFields", &self.selectable),
+        ] {
             if !list.is_empty() {
                 version[name] = json!(list);
             }

@@ -19,7 +19,11 @@ pub struct Decision<S> {
 
 impl<S> Default for Decision<S> {
     fn default() -> Self {
-        Decision { wanted: contract::Decision::default(), broken: None, of: PhantomData }
+        Decision {
+            wanted: contract::Decision::default(),
+            broken: None,
+            of: PhantomData,
+        }
     }
 }
 
@@ -61,7 +65,12 @@ impl<S: Serialize> Decision<S> {
         reason: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
-        self.wanted.conditions.push(condition(type_.into(), status.into(), reason.into(), message.into()));
+        self.wanted.conditions.push(condition(
+            type_.into(),
+            status.into(),
+            reason.into(),
+            message.into(),
+        ));
         self
     }
 
@@ -79,7 +88,9 @@ impl<S: Serialize> Decision<S> {
 
     /// Sets an annotation of the object.
     pub fn annotation(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.wanted.annotations.push((key.into(), Some(value.into())));
+        self.wanted
+            .annotations
+            .push((key.into(), Some(value.into())));
         self
     }
 
@@ -135,7 +146,11 @@ impl<S: Serialize> Decision<S> {
     }
 
     fn tell(mut self, type_: EventType, reason: String, note: String) -> Self {
-        self.wanted.events.push(contract::Event { type_, reason, note });
+        self.wanted.events.push(contract::Event {
+            type_,
+            reason,
+            note,
+        });
         self
     }
 
@@ -179,7 +194,13 @@ pub struct Failure(Box<contract::Failure>);
 
 impl Failure {
     fn new(kind: FailureKind, cause: Cause) -> Failure {
-        Failure(Box::new(contract::Failure { kind, cause, after: None, status: None, conditions: Vec::new() }))
+        Failure(Box::new(contract::Failure {
+            kind,
+            cause,
+            after: None,
+            status: None,
+            conditions: Vec::new(),
+        }))
     }
 
     /// May work later: again with the mapping's backoff.
@@ -215,7 +236,12 @@ impl Failure {
         reason: impl Into<String>,
         message: impl Into<String>,
     ) -> Failure {
-        self.0.conditions.push(condition(type_.into(), status.into(), reason.into(), message.into()));
+        self.0.conditions.push(condition(
+            type_.into(),
+            status.into(),
+            reason.into(),
+            message.into(),
+        ));
         self
     }
 
@@ -233,7 +259,11 @@ impl<E: std::error::Error> From<E> for Failure {
 
 impl From<bool> for ConditionStatus {
     fn from(is: bool) -> ConditionStatus {
-        if is { ConditionStatus::True } else { ConditionStatus::False }
+        if is {
+            ConditionStatus::True
+        } else {
+            ConditionStatus::False
+        }
     }
 }
 
@@ -243,11 +273,26 @@ impl From<Option<bool>> for ConditionStatus {
     }
 }
 
-fn condition(type_: String, status: ConditionStatus, reason: String, message: String) -> contract::Condition {
-    contract::Condition { type_, status, reason, message }
+fn condition(
+    type_: String,
+    status: ConditionStatus,
+    reason: String,
+    message: String,
+) -> contract::Condition {
+    contract::Condition {
+        type_,
+        status,
+        reason,
+        message,
+    }
 }
 
 /// The value's JSON text; `what` names it in the cause.
 pub(crate) fn to_json(what: &str, value: &(impl Serialize + ?Sized)) -> Result<String, Cause> {
-    serde_json::to_string(value).map_err(|e| Cause::new("BadDecision", format!("{what} cannot be written as JSON: {e}")))
+    serde_json::to_string(value).map_err(|e| {
+        Cause::new(
+            "BadDecision",
+            format!("{what} cannot be written as JSON: {e}"),
+        )
+    })
 }

@@ -11,25 +11,26 @@ pub type Reply = Result<contract::Decision, contract::Failure>;
 /// The plugin's descriptor, with the schema of its config.
 pub fn describe<P: Reconciler>() -> Descriptor {
     let mut descriptor = P::describe().0;
-    descriptor.config_schema.get_or_insert_with(schema::plain::<P::Config>);
+    descriptor
+        .config_schema
+        .get_or_insert_with(schema::plain::<P::Config>);
     descriptor
 }
 
 /// One call of `reconcile`.
 pub fn reconcile<P: Reconciler>(seen: &contract::Observation) -> Reply {
-    call::<P>(seen, P::reconcile)
+    let seen = Observation::<P>::read(seen).map_err(Failure::into_raw)?;
+    P::reconcile(&seen)
+        .and_then(Decision::finish)
+        .map_err(Failure::into_raw)
 }
 
 /// One call of `finalize`.
 pub fn finalize<P: Reconciler>(seen: &contract::Observation) -> Reply {
-    call::<P>(seen, P::finalize)
-}
-
-fn call<P: Reconciler>(
-    seen: &contract::Observation,
-    decide: fn(&Observation<P>) -> Result<Decision<P::Status>, Failure>,
-) -> Reply {
-    Observation::read(seen).and_then(|seen| decide(&seen)).and_then(Decision::finish).map_err(Failure::into_raw)
+    let seen = Observation::<P>::read(seen).map_err(Failure::into_raw)?;
+    P::finalize(&seen)
+        .and_then(Decision::finish)
+        .map_err(Failure::into_raw)
 }
 
 /// Generated from the contract; compiled for guests only.
@@ -61,17 +62,19 @@ macro_rules! export {
                 }
                 fn reconcile(
                     seen: $crate::contract::Observation,
-                ) -> ::core::result::Result<$crate::contract::Decision, $crate::contract::Failure> {
+                ) -> ::core::result::Result<$crate::contract::Decision, $crate::contract::Failure>
+                {
                     // An instance serves one call: what it read goes with it, not piece by piece.
                     $crate::door::reconcile::<$plugin>(&::core::mem::ManuallyDrop::new(seen))
                 }
                 fn finalize(
                     seen: $crate::contract::Observation,
-                ) -> ::core::result::Result<$crate::contract::Decision, $crate::contract::Failure> {
+                ) -> ::core::result::Result<$crate::contract::Decision, $crate::contract::Failure>
+                {
                     $crate::door::finalize::<$plugin>(&::core::mem::ManuallyDrop::new(seen))
                 }
             }
-            $crate::door::bindings::export_reconciler!(Door with_types_in $crate::door::bindings);
+    $crate::door::bindings::export_reconciler!(Door with_types_in $crate::door::bindings);
         };
     };
 }

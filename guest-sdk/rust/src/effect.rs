@@ -5,8 +5,8 @@
 use serde::Serialize;
 
 use crate::contract::{
-    self, Action, Body, Cause, Delivery, Effect, Generated, Kind, Mode, Need, ObjectRef, OnDelete, OnImmutable, Ownership,
-    Request, Selection, Source, View,
+    self, Action, Body, Cause, Delivery, Effect, Generated, Kind, Mode, Need, ObjectRef, OnDelete,
+    OnImmutable, Ownership, Request, Selection, Source, View,
 };
 use crate::decision::to_json;
 
@@ -116,7 +116,11 @@ impl Http {
     pub(crate) fn finish(self) -> Result<Effect, Cause> {
         match self.broken {
             Some(cause) => Err(cause),
-            None => Ok(Effect { id: self.id, after: self.after, action: Action::Http(self.http) }),
+            None => Ok(Effect {
+                id: self.id,
+                after: self.after,
+                action: Action::Http(self.http),
+            }),
         }
     }
 }
@@ -146,7 +150,12 @@ impl Apply {
             on_delete: OnDelete::Delete,
             generate: Vec::new(),
         };
-        Apply { id, after: Vec::new(), apply, broken }
+        Apply {
+            id,
+            after: Vec::new(),
+            apply,
+            broken,
+        }
     }
 
     /// One that is there and has no other owner is taken over.
@@ -181,7 +190,11 @@ impl Apply {
 
     /// A random value of a Secret: `length` characters under `data.<key>`, made by the host once.
     pub fn generate(mut self, key: impl Into<String>, length: u32) -> Apply {
-        self.apply.generate.push(Generated { key: key.into(), length, alphabet: None });
+        self.apply.generate.push(Generated {
+            key: key.into(),
+            length,
+            alphabet: None,
+        });
         self
     }
 
@@ -194,7 +207,11 @@ impl Apply {
     pub(crate) fn finish(self) -> Result<Effect, Cause> {
         match self.broken {
             Some(cause) => Err(cause),
-            None => Ok(Effect { id: self.id, after: self.after, action: Action::Apply(self.apply) }),
+            None => Ok(Effect {
+                id: self.id,
+                after: self.after,
+                action: Action::Apply(self.apply),
+            }),
         }
     }
 }
@@ -210,7 +227,11 @@ pub struct Delete {
 impl Delete {
     /// The object: `Kind::new("v1", "ConfigMap").named("settings")`.
     pub fn new(id: impl Into<String>, object: ObjectRef) -> Delete {
-        Delete { id: id.into(), after: Vec::new(), delete: contract::Delete { object, uid: None } }
+        Delete {
+            id: id.into(),
+            after: Vec::new(),
+            delete: contract::Delete { object, uid: None },
+        }
     }
 
     /// Only the one of that uid.
@@ -226,13 +247,22 @@ impl Delete {
     }
 
     pub(crate) fn finish(self) -> Effect {
-        Effect { id: self.id, after: self.after, action: Action::Delete(self.delete) }
+        Effect {
+            id: self.id,
+            after: self.after,
+            action: Action::Delete(self.delete),
+        }
     }
 }
 
 impl Need {
     fn new(name: impl Into<String>, source: Source) -> Need {
-        Need { name: name.into(), source, view: View::Full, limit: None }
+        Need {
+            name: name.into(),
+            source,
+            view: View::Full,
+            limit: None,
+        }
     }
 
     /// One object by name.
@@ -242,7 +272,14 @@ impl Need {
 
     /// Objects of the own namespace by label, as after `kubectl get -l`.
     pub fn selected(name: impl Into<String>, kind: Kind, labels: impl Into<String>) -> Need {
-        Need::new(name, Source::Selected(Selection { kind, namespace: None, labels: labels.into() }))
+        Need::new(
+            name,
+            Source::Selected(Selection {
+                kind,
+                namespace: None,
+                labels: labels.into(),
+            }),
+        )
     }
 
     /// Objects of a kind that carry this object's owner mark.
@@ -252,7 +289,13 @@ impl Need {
 
     /// A GET outside the cluster, at most `fresh` seconds old.
     pub fn fetch(name: impl Into<String>, url: impl Into<String>, fresh: u32) -> Need {
-        Need::new(name, Source::Fetch(contract::Fetch { request: request("GET", url.into()), fresh }))
+        Need::new(
+            name,
+            Source::Fetch(contract::Fetch {
+                request: request("GET", url.into()),
+                fresh,
+            }),
+        )
     }
 
     /// In that namespace (`*`: in all that are granted); for `object` and `selected`.
@@ -279,5 +322,12 @@ impl Need {
 }
 
 fn request(method: &str, url: String) -> Request {
-    Request { method: method.into(), url, headers: Vec::new(), body: Body::Empty, credential: None, timeout: None }
+    Request {
+        method: method.into(),
+        url,
+        headers: Vec::new(),
+        body: Body::Empty,
+        credential: None,
+        timeout: None,
+    }
 }

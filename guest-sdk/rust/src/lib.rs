@@ -64,8 +64,8 @@ use serde::{Deserialize, Serialize};
 /// All that a plugin usually names, derives included.
 pub mod prelude {
     pub use crate::{
-        Apply, Crd, Decision, Delete, Failure, Http, Kind, Need, NoConfig, Observation, Plugin, Raw, Receipt, Reconciler,
-        Related, Unread, json,
+        Apply, Crd, Decision, Delete, Failure, Http, Kind, Need, NoConfig, Observation, Plugin,
+        Raw, Receipt, Reconciler, Related, Unread, json,
     };
     pub use schemars::JsonSchema;
     pub use serde::{Deserialize, Serialize};
@@ -97,3 +97,8 @@ pub trait Reconciler: Sized {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoConfig {}
+
+/// The README's code, tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

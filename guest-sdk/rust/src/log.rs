@@ -23,7 +23,10 @@ pub fn error(message: &str) {
 #[cfg(target_arch = "wasm32")]
 fn write(level: usize, message: &str) {
     use crate::door::bindings::guesthouse::reconciler::log::{Level, write};
-    write([Level::Debug, Level::Info, Level::Warn, Level::Error][level], message);
+    write(
+        [Level::Debug, Level::Info, Level::Warn, Level::Error][level],
+        message,
+    );
 }
 
 #[cfg(not(target_arch = "wasm32"))]

@@ -77,16 +77,24 @@ impl<'a, P: Reconciler> Observation<'a, P> {
     ///
     /// Errors are terminal: `BadObject` when spec or status do not fit, `BadConfig` when the config does not.
     pub fn read(seen: &'a contract::Observation) -> Result<Self, Failure> {
-        let object: Object<'a, P::Spec, P::Status> =
-            serde_json::from_str(&seen.object).map_err(|e| Failure::stall("BadObject", raw::explain(&seen.object, &e)))?;
+        let object: Object<'a, P::Spec, P::Status> = serde_json::from_str(&seen.object)
+            .map_err(|e| Failure::stall("BadObject", raw::explain(&seen.object, &e)))?;
         let spec = match object.spec {
             Some(spec) => spec,
             // A kind without spec, or an object that left it out: the same as an empty one.
-            None => serde_json::from_str("{}").map_err(|e| Failure::stall("BadObject", ["spec: ", &raw::explain("{}", &e)].concat()))?,
+            None => serde_json::from_str("{}").map_err(|e| {
+                Failure::stall("BadObject", ["spec: ", &raw::explain("{}", &e)].concat())
+            })?,
         };
-        let config =
-            serde_json::from_str(&seen.config).map_err(|e| Failure::stall("BadConfig", raw::explain(&seen.config, &e)))?;
-        Ok(Observation { seen, meta: object.metadata, spec, status: object.status, config })
+        let config = serde_json::from_str(&seen.config)
+            .map_err(|e| Failure::stall("BadConfig", raw::explain(&seen.config, &e)))?;
+        Ok(Observation {
+            seen,
+            meta: object.metadata,
+            spec,
+            status: object.status,
+            config,
+        })
     }
 
     /// The object's spec.
@@ -145,7 +153,11 @@ impl<'a, P: Reconciler> Observation<'a, P> {
     }
 
     fn receipt_of(&self, id: &str, key: Option<&str>) -> Receipt<'a> {
-        let found = self.seen.receipts.iter().find(|receipt| receipt.effect == id && receipt.key.as_deref() == key);
+        let found = self
+            .seen
+            .receipts
+            .iter()
+            .find(|receipt| receipt.effect == id && receipt.key.as_deref() == key);
         match found.map(|receipt| &receipt.state) {
             None => Receipt::Unsent,
             Some(ReceiptState::Answered(response)) => Receipt::Answered(response),
@@ -166,7 +178,13 @@ impl<'a, P: Reconciler> Observation<'a, P> {
 
     /// The answer to the need of that name.
     pub fn related(&self, name: &str) -> Related<'a> {
-        match self.seen.related.iter().find(|related| related.name == name).map(|related| &related.answer) {
+        match self
+            .seen
+            .related
+            .iter()
+            .find(|related| related.name == name)
+            .map(|related| &related.answer)
+        {
             None => Related::Unasked,
             Some(Answer::Objects(objects)) => Related::Objects(objects),
             Some(Answer::Response(response)) => Related::Response(response),
@@ -196,10 +214,15 @@ impl<'a, P: Reconciler> Observation<'a, P> {
             #[serde(borrow, default, deserialize_with = "present")]
             spec: Option<&'t RawValue>,
         }
-        fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
+        fn present<'de, D: serde::Deserializer<'de>>(
+            from: D,
+        ) -> Result<Option<&'de RawValue>, D::Error> {
             <&RawValue>::deserialize(from).map(Some)
         }
-        serde_json::from_str::<Spec<'a>>(&self.seen.object).ok()?.spec.map(RawValue::get)
+        serde_json::from_str::<Spec<'a>>(&self.seen.object)
+            .ok()?
+            .spec
+            .map(RawValue::get)
     }
 
     /// The observation as the contract has it: mapping, round, extensions, receipts and related objects in full.
@@ -212,7 +235,8 @@ impl Objects {
     /// The objects in a type of the plugin's; `BadRelated` when one does not fit.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<Vec<T>, Failure> {
         let one = |text: &String| {
-            serde_json::from_str(text).map_err(|e| Failure::stall("BadRelated", raw::explain(text, &e)))
+            serde_json::from_str(text)
+                .map_err(|e| Failure::stall("BadRelated", raw::explain(text, &e)))
         };
         self.items.iter().map(one).collect()
     }

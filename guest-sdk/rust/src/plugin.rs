@@ -25,13 +25,19 @@ impl Plugin {
 
     /// A kind that the plugin brings itself; without any, it may be mapped to every kind.
     pub fn serves(mut self, crd: Crd) -> Plugin {
-        self.0.kinds.push(ServedKind { kind: crd.kind(), crd: Some(crd.json()) });
+        self.0.kinds.push(ServedKind {
+            kind: crd.kind(),
+            crd: Some(crd.json()),
+        });
         self
     }
 
     /// A kind that is there already.
     pub fn serves_kind(mut self, api_version: &str, kind: &str) -> Plugin {
-        self.0.kinds.push(ServedKind { kind: Kind::new(api_version, kind), crd: None });
+        self.0.kinds.push(ServedKind {
+            kind: Kind::new(api_version, kind),
+            crd: None,
+        });
         self
     }
 

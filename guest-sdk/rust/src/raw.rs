@@ -83,7 +83,10 @@ pub(crate) fn member<'a>(object: &'a RawValue, key: &str) -> Option<Cow<'a, str>
             Ok(found)
         }
     }
-    serde_json::Deserializer::from_str(object.get()).deserialize_map(Find(key)).ok().flatten()
+    serde_json::Deserializer::from_str(object.get())
+        .deserialize_map(Find(key))
+        .ok()
+        .flatten()
 }
 
 /// What serde_json says of `text`, with the path of the value concerned: `spec.priority: invalid type: …`.
@@ -92,7 +95,10 @@ pub(crate) fn member<'a>(object: &'a RawValue, key: &str) -> Option<Cow<'a, str>
 pub(crate) fn explain(text: &str, error: &serde_json::Error) -> String {
     let line_start = match error.line() {
         0 | 1 => 0,
-        line => text.match_indices('\n').nth(line - 2).map_or(0, |(at, _)| at + 1),
+        line => text
+            .match_indices('\n')
+            .nth(line - 2)
+            .map_or(0, |(at, _)| at + 1),
     };
     let said = error.to_string();
     let said = said.split(" at line ").next().unwrap_or_default();
@@ -106,8 +112,13 @@ pub(crate) fn explain(text: &str, error: &serde_json::Error) -> String {
 /// The path of the value that a reader of `text` was in at its end; with `container`, of the object that ends there.
 fn path_at(text: &[u8], container: bool) -> String {
     // One entry for each open object or array: the member's name or the index being read.
-    let (mut open, mut last_string, mut at) = (Vec::<Result<String, usize>>::new(), String::new(), 0);
-    let end = if container { text.len().saturating_sub(1) } else { text.len() };
+    let (mut open, mut last_string, mut at) =
+        (Vec::<Result<String, usize>>::new(), String::new(), 0);
+    let end = if container {
+        text.len().saturating_sub(1)
+    } else {
+        text.len()
+    };
     while at < end {
         match text[at] {
             b'"' => {
@@ -177,12 +188,27 @@ mod tests {
     #[test]
     fn an_error_names_the_path_of_the_value_that_does_not_fit() {
         for (text, wanted) in [
-            (r#"{"a":{"n":"x"}}"#, r#"a.n: invalid type: string "x", expected i64"#),
-            (r#"{"a": {"on": true, "n": 1.5 }}"#, "a.n: invalid type: floating point `1.5`, expected i64"),
-            (r#"{"z":{"q":[1,{}]},"a":{"on":true}}"#, "a: missing field `n`"),
-            ("{\"a\":\n {\"n\":1},\n\"list\":[{\"n\":1},{\"n\":true}]}", "list[1].n: invalid type: boolean `true`, expected i64"),
+            (
+                r#"{"a":{"n":"x"}}"#,
+                r#"a.n: invalid type: string "x", expected i64"#,
+            ),
+            (
+                r#"{"a": {"on": true, "n": 1.5 }}"#,
+                "a.n: invalid type: floating point `1.5`, expected i64",
+            ),
+            (
+                r#"{"z":{"q":[1,{}]},"a":{"on":true}}"#,
+                "a: missing field `n`",
+            ),
+            (
+                "{\"a\":\n {\"n\":1},\n\"list\":[{\"n\":1},{\"n\":true}]}",
+                "list[1].n: invalid type: boolean `true`, expected i64",
+            ),
             (r#"{"list":[]}"#, "missing field `a`"),
-            (r#"{"a":{"n":1,"on":{"k":1}}}"#, "a.on: invalid type: map, expected a boolean"),
+            (
+                r#"{"a":{"n":1,"on":{"k":1}}}"#,
+                "a.on: invalid type: map, expected a boolean",
+            ),
         ] {
             let error = serde_json::from_str::<Outer>(text).unwrap_err();
             assert_eq!(explain(text, &error), wanted, "in {text}");
@@ -191,7 +217,8 @@ mod tests {
 
     #[test]
     fn a_member_is_found_by_its_decoded_name() {
-        let object: Box<RawValue> = serde_json::from_str(r#"{"a":"1","b\/c":"x\ny","d":"2"}"#).unwrap();
+        let object: Box<RawValue> =
+            serde_json::from_str(r#"{"a":"1","b\/c":"x\ny","d":"2"}"#).unwrap();
         assert_eq!(member(&object, "b/c").as_deref(), Some("x\ny"));
         assert_eq!(member(&object, "d").as_deref(), Some("2"));
         assert_eq!(member(&object, "e"), None);

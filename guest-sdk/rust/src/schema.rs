@@ -15,13 +15,37 @@ const KEEP: &str = "x-kubernetes-preserve-unknown-fields";
 
 /// Keywords taken over as they are.
 const KNOWN: [&str; 14] = [
-    "description", "type", "pattern", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties",
-    "multipleOf", "minimum", "maximum", "required", "nullable",
+    "description",
+    "type",
+    "pattern",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+    "multipleOf",
+    "minimum",
+    "maximum",
+    "required",
+    "nullable",
 ];
 
 /// Formats that Kubernetes checks or stores as such; `uint32` and its like mean nothing to it.
 const FORMATS: [&str; 14] = [
-    "int32", "int64", "float", "double", "byte", "date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "uri",
+    "int32",
+    "int64",
+    "float",
+    "double",
+    "byte",
+    "date",
+    "date-time",
+    "duration",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "uri",
     "uuid",
 ];
 
@@ -30,7 +54,12 @@ pub(crate) fn structural<T: JsonSchema>() -> Object {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
-    convert(settings.into_generator().into_root_schema_for::<T>().to_value())
+    convert(
+        settings
+            .into_generator()
+            .into_root_schema_for::<T>()
+            .to_value(),
+    )
 }
 
 /// The 2020-12 schema of a type, as text, for a descriptor's `config-schema`.
@@ -45,16 +74,32 @@ fn keep() -> Object {
 }
 
 fn convert(schema: Value) -> Object {
-    let Value::Object(mut from) = schema else { return keep() };
+    let Value::Object(mut from) = schema else {
+        return keep();
+    };
     if from.contains_key("$ref") {
         // What is left of a type that contains itself.
-        return Object::from_iter([("type".into(), json!("object")), (KEEP.into(), Value::Bool(true))]);
+        return Object::from_iter([
+            ("type".into(), json!("object")),
+            (KEEP.into(), Value::Bool(true)),
+        ]);
     }
     let mut to = Object::new();
     for union in ["oneOf", "anyOf", "allOf"] {
         if let Some(Value::Array(cases)) = from.remove(union) {
-            let cases = cases.into_iter().filter(|case| case["type"] != "null").map(convert).collect();
-            merge(&mut to, if union == "allOf" { all_of(cases) } else { one_of(cases) });
+            let cases = cases
+                .into_iter()
+                .filter(|case| case["type"] != "null")
+                .map(convert)
+                .collect();
+            merge(
+                &mut to,
+                if union == "allOf" {
+                    all_of(cases)
+                } else {
+                    one_of(cases)
+                },
+            );
         }
     }
     if let Some(Value::Array(types)) = from.get_mut("type") {
@@ -62,8 +107,13 @@ fn convert(schema: Value) -> Object {
         let single = if types.len() == 1 { types.pop() } else { None };
         match single {
             Some(single) => from["type"] = single,
-            None if *types == [json!("integer"), json!("string")] || *types == [json!("string"), json!("integer")] => {
-                return Object::from_iter([("x-kubernetes-int-or-string".into(), Value::Bool(true))]);
+            None if *types == [json!("integer"), json!("string")]
+                || *types == [json!("string"), json!("integer")] =>
+            {
+                return Object::from_iter([(
+                    "x-kubernetes-int-or-string".into(),
+                    Value::Bool(true),
+                )]);
             }
             None => return keep(),
         }
@@ -78,7 +128,10 @@ fn convert(schema: Value) -> Object {
 fn keyword(to: &mut Object, key: String, value: Value) {
     match (key.as_str(), value) {
         ("properties", Value::Object(members)) => {
-            let members: Object = members.into_iter().map(|(name, one)| (name, Value::Object(convert(one)))).collect();
+            let members: Object = members
+                .into_iter()
+                .map(|(name, one)| (name, Value::Object(convert(one))))
+                .collect();
             merge(to, Object::from_iter([(key, Value::Object(members))]));
         }
         ("items", value) => {
@@ -107,7 +160,13 @@ fn keyword(to: &mut Object, key: String, value: Value) {
             to.insert("enum".into(), Value::Array(vec![value]));
         }
         ("enum", Value::Array(values)) => {
-            to.insert(key, values.into_iter().filter(|value| !value.is_null()).collect());
+            to.insert(
+                key,
+                values
+                    .into_iter()
+                    .filter(|value| !value.is_null())
+                    .collect(),
+            );
         }
         ("format", Value::String(format)) if FORMATS.contains(&format.as_str()) => {
             to.insert(key, Value::String(format));
@@ -131,7 +190,9 @@ fn merge(to: &mut Object, more: Object) {
     for (key, value) in more {
         match (to.get_mut(&key), value) {
             (Some(Value::Object(have)), Value::Object(value)) => have.extend(value),
-            (Some(Value::Array(have)), Value::Array(value)) if key == "required" => have.extend(value),
+            (Some(Value::Array(have)), Value::Array(value)) if key == "required" => {
+                have.extend(value)
+            }
             (_, value) => {
                 to.insert(key, value);
             }
@@ -153,9 +214,20 @@ fn one_of(mut cases: Vec<Object>) -> Object {
         [a, b] if is(a, "integer") && is(b, "string") || is(a, "string") && is(b, "integer") => {
             Object::from_iter([("x-kubernetes-int-or-string".into(), Value::Bool(true))])
         }
-        all if all.iter().all(|case| is(case, "string") && case.contains_key("enum")) => {
-            let values = cases.iter().filter_map(|case| case["enum"].as_array()).flatten().cloned().collect();
-            Object::from_iter([("type".into(), json!("string")), ("enum".into(), Value::Array(values))])
+        all if all
+            .iter()
+            .all(|case| is(case, "string") && case.contains_key("enum")) =>
+        {
+            let values = cases
+                .iter()
+                .filter_map(|case| case["enum"].as_array())
+                .flatten()
+                .cloned()
+                .collect();
+            Object::from_iter([
+                ("type".into(), json!("string")),
+                ("enum".into(), Value::Array(values)),
+            ])
         }
         all if all.iter().all(|case| is(case, "object")) => objects(cases),
         _ => keep(),
@@ -171,9 +243,18 @@ fn objects(cases: Vec<Object>) -> Object {
                 match (members.get_mut(&name), schema) {
                     (Some(have), schema) if *have == schema => {}
                     // The tag of an internally tagged enum: one value in each case.
-                    (Some(have), schema) if have["enum"].is_array() && schema["enum"].is_array() => {
-                        if let (Some(all), Some(own)) = (have["enum"].as_array_mut(), schema["enum"].as_array()) {
-                            all.extend(own.iter().filter(|value| !all.contains(value)).cloned().collect::<Vec<_>>());
+                    (Some(have), schema)
+                        if have["enum"].is_array() && schema["enum"].is_array() =>
+                    {
+                        if let (Some(all), Some(own)) =
+                            (have["enum"].as_array_mut(), schema["enum"].as_array())
+                        {
+                            all.extend(
+                                own.iter()
+                                    .filter(|value| !all.contains(value))
+                                    .cloned()
+                                    .collect::<Vec<_>>(),
+                            );
                         }
                     }
                     (Some(have), _) => *have = Value::Object(keep()),
@@ -185,10 +266,22 @@ fn objects(cases: Vec<Object>) -> Object {
         }
         required.push(case.remove("required").unwrap_or_else(|| json!([])));
     }
-    let mut to = Object::from_iter([("type".into(), json!("object")), ("properties".into(), Value::Object(members))]);
-    let distinct = required.iter().enumerate().all(|(at, one)| one != &json!([]) && !required[..at].contains(one));
+    let mut to = Object::from_iter([
+        ("type".into(), json!("object")),
+        ("properties".into(), Value::Object(members)),
+    ]);
+    let distinct = required
+        .iter()
+        .enumerate()
+        .all(|(at, one)| one != &json!([]) && !required[..at].contains(one));
     if distinct {
-        to.insert("oneOf".into(), required.into_iter().map(|one| json!({"required": one})).collect());
+        to.insert(
+            "oneOf".into(),
+            required
+                .into_iter()
+                .map(|one| json!({"required": one}))
+                .collect(),
+        );
     } else if required.iter().all(|one| *one == required[0]) && required[0] != json!([]) {
         to.insert("required".into(), required.swap_remove(0));
     }

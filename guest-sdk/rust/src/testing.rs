@@ -7,7 +7,9 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::contract::{self, Action, Answer, Body, Cause, Child, FailedSend, ReceiptState, Related, Response, Status};
+use crate::contract::{
+    self, Action, Answer, Body, Cause, Child, FailedSend, ReceiptState, Related, Response, Status,
+};
 use crate::{Reconciler, door};
 
 pub use crate::door::{Reply, describe};
@@ -68,24 +70,47 @@ impl Scene {
             text => Body::Text(text),
         };
         let at = self.0.now.clone();
-        self.receipt(effect, ReceiptState::Answered(Response { code, headers: Vec::new(), body, truncated: false, at }))
+        self.receipt(
+            effect,
+            ReceiptState::Answered(Response {
+                code,
+                headers: Vec::new(),
+                body,
+                truncated: false,
+                at,
+            }),
+        )
     }
 
     /// The http effect of that id was sent that many times without a definite answer.
     pub fn failed(self, effect: &str, attempts: u32, reason: &str, message: &str) -> Scene {
         let next_at = self.0.now.clone();
-        self.receipt(effect, ReceiptState::Failed(FailedSend { attempts, error: Cause::new(reason, message), next_at }))
+        self.receipt(
+            effect,
+            ReceiptState::Failed(FailedSend {
+                attempts,
+                error: Cause::new(reason, message),
+                next_at,
+            }),
+        )
     }
 
     /// A receipt of that id without a key, in that state.
     pub fn receipt(mut self, effect: &str, state: ReceiptState) -> Scene {
-        self.0.receipts.push(contract::Receipt { effect: effect.into(), key: None, state });
+        self.0.receipts.push(contract::Receipt {
+            effect: effect.into(),
+            key: None,
+            state,
+        });
         self
     }
 
     /// The answer to a need.
     pub fn related(mut self, name: &str, answer: Answer) -> Scene {
-        self.0.related.push(Related { name: name.into(), answer });
+        self.0.related.push(Related {
+            name: name.into(),
+            answer,
+        });
         self
     }
 
@@ -116,14 +141,20 @@ impl contract::Decision {
 
     /// The request of the http effect of that id.
     pub fn http(&self, id: &str) -> Option<&contract::Http> {
-        self.effects.iter().find(|effect| effect.id == id).and_then(|effect| match &effect.action {
-            Action::Http(http) => Some(http),
-            _ => None,
-        })
+        self.effects
+            .iter()
+            .find(|effect| effect.id == id)
+            .and_then(|effect| match &effect.action {
+                Action::Http(http) => Some(http),
+                _ => None,
+            })
     }
 
     /// What is to become of a label: `Some(Some(value))` sets it, `Some(None)` takes it off.
     pub fn label(&self, key: &str) -> Option<Option<&str>> {
-        self.labels.iter().find(|(have, _)| have == key).map(|(_, value)| value.as_deref())
+        self.labels
+            .iter()
+            .find(|(have, _)| have == key)
+            .map(|(_, value)| value.as_deref())
     }
 }

@@ -2,7 +2,11 @@
 
 #[test]
 fn the_copy_of_the_contract_equals_the_original() {
-    let original = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/reconciler.wit")).unwrap();
+    let original = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../wit/reconciler.wit"
+    ))
+    .unwrap();
     assert!(
         original == include_str!("../wit/reconciler.wit"),
         "wit/reconciler.wit changed: copy it to guest-sdk/rust/wit/ and adapt src/contract.rs"

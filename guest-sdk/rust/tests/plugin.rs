@@ -1,8 +1,10 @@
 //! The SDK as a plugin's author meets it, natively.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // a test
+
 use guesthouse_sdk::contract::{
-    Action, Answer, Body, Child, ChildState, ConditionStatus, Delivery, FailureKind, Mode, Objects, OnDelete, Ownership,
-    ReceiptState, Status as Wanted, Wake,
+    Action, Answer, Body, Child, ChildState, ConditionStatus, Delivery, FailureKind, Mode, Objects,
+    OnDelete, Ownership, ReceiptState, Status as Wanted, Wake,
 };
 use guesthouse_sdk::prelude::*;
 use guesthouse_sdk::testing::{Scene, decide, describe, finalize, observe};
@@ -32,7 +34,12 @@ impl Reconciler for Sample {
 
     fn describe() -> Plugin {
         Plugin::new("sample", "1.2.3")
-            .serves(Crd::of::<Self>("example.com/v1", "Sample").with_conditions().short_name("sm").cluster_scoped())
+            .serves(
+                Crd::of::<Self>("example.com/v1", "Sample")
+                    .with_conditions()
+                    .short_name("sm")
+                    .cluster_scoped(),
+            )
             .serves_kind("v1", "ConfigMap")
             .need(Need::owned("jobs", Kind::new("batch/v1", "Job")).metadata())
             .finalizes()
@@ -61,20 +68,43 @@ impl Reconciler for Sample {
                 .annotation("n", "w")
                 .remove_annotation("o")
                 .http(
-                    Http::post("send", &seen.config().url).json(&[1]).header("a", "b").key("k").timeout(3).after("map").at_most_once(),
+                    Http::post("send", &seen.config().url)
+                        .json(&[1])
+                        .header("a", "b")
+                        .key("k")
+                        .timeout(3)
+                        .after("map")
+                        .at_most_once(),
                 )
-                .children([Apply::new("map", &json!({"kind": "ConfigMap"})).adopt().once().recreate().orphan().generate("p", 8)])
+                .children([Apply::new("map", &json!({"kind": "ConfigMap"}))
+                    .adopt()
+                    .once()
+                    .recreate()
+                    .orphan()
+                    .generate("p", 8)])
                 .delete(Delete::new("gone", Kind::new("v1", "Pod").named("p")).uid("u"))
-                .need(Need::selected("pods", Kind::new("v1", "Pod"), "a=b").namespace("*").limit(5))
+                .need(
+                    Need::selected("pods", Kind::new("v1", "Pod"), "a=b")
+                        .namespace("*")
+                        .limit(5),
+                )
                 .event("Made", "it")
                 .warning("Mind", "it")
                 .wake_at("2026-01-01T00:00:00Z"),
-            Some("retry") => return Err(Failure::retry("Soon", "wait").after(9).status(&status("failing".into()))),
-            Some("error") => Decision::new().status(status(char::from_digit(99, 10).ok_or(std::fmt::Error)?.to_string())),
+            Some("retry") => {
+                return Err(Failure::retry("Soon", "wait")
+                    .after(9)
+                    .status(&status("failing".into())));
+            }
+            Some("error") => Decision::new().status(status(
+                char::from_digit(99, 10).ok_or(std::fmt::Error)?.to_string(),
+            )),
             Some("related") => match seen.related("pods") {
                 Related::Objects(objects) => {
                     let specs: Vec<Spec> = objects.parse()?;
-                    Decision::new().status(status(specs.iter().map(|spec| spec.size.to_string()).collect()))
+                    Decision::new().status(status(
+                        specs.iter().map(|spec| spec.size.to_string()).collect(),
+                    ))
                 }
                 other => Decision::new().status(status(format!("{other:?}"))),
             },
@@ -83,7 +113,10 @@ impl Reconciler for Sample {
                 matches!(seen.receipt("send"), Receipt::Unsent),
                 matches!(seen.receipt_for("send", "k"), Receipt::Unknown),
             ))),
-            Some("child") => Decision::new().status(status(format!("{:?}", seen.child("map").map(|child| child.state)))),
+            Some("child") => Decision::new().status(status(format!(
+                "{:?}",
+                seen.child("map").map(|child| child.state)
+            ))),
             _ => Decision::new().status(seen.status().cloned().unwrap_or_default()),
         })
     }
@@ -101,13 +134,21 @@ fn scene(mode: &str) -> Scene {
 }
 
 fn seen(scene: &Scene) -> String {
-    decide::<Sample>(scene).unwrap().status_as::<Status>().unwrap().seen.unwrap()
+    decide::<Sample>(scene)
+        .unwrap()
+        .status_as::<Status>()
+        .unwrap()
+        .seen
+        .unwrap()
 }
 
 #[test]
 fn metadata_labels_and_annotations_are_read_from_the_text() {
     let scene = scene("meta").now("2026-05-05T05:05:05Z").attempt(4);
-    assert_eq!(seen(&scene), r#"n Some("ns") u 3 Some("c") Some("\n") 2026-05-05T05:05:05Z 4"#);
+    assert_eq!(
+        seen(&scene),
+        r#"n Some("ns") u 3 Some("c") Some("\n") 2026-05-05T05:05:05Z 4"#
+    );
 }
 
 #[test]
@@ -115,45 +156,124 @@ fn a_decision_carries_everything_that_was_built() {
     let decision = decide::<Sample>(&scene("all")).unwrap();
     assert_eq!(decision.status, Some(Wanted::Merge(r#"{"x":null}"#.into())));
     assert_eq!(decision.conditions[0].status, ConditionStatus::Unknown);
-    assert_eq!(decision.labels, [("l".into(), Some("v".into())), ("m".into(), None)]);
-    assert_eq!(decision.annotations, [("n".into(), Some("w".into())), ("o".into(), None)]);
+    assert_eq!(
+        decision.labels,
+        [("l".into(), Some("v".into())), ("m".into(), None)]
+    );
+    assert_eq!(
+        decision.annotations,
+        [("n".into(), Some("w".into())), ("o".into(), None)]
+    );
     let http = decision.http("send").unwrap();
-    assert_eq!((http.delivery, http.key.as_deref(), http.request.timeout), (Delivery::AtMostOnce, Some("k"), Some(3)));
-    assert_eq!((http.request.method.as_str(), http.request.url.as_str()), ("POST", "http://e"));
+    assert_eq!(
+        (http.delivery, http.key.as_deref(), http.request.timeout),
+        (Delivery::AtMostOnce, Some("k"), Some(3))
+    );
+    assert_eq!(
+        (http.request.method.as_str(), http.request.url.as_str()),
+        ("POST", "http://e")
+    );
     assert_eq!(http.request.body, Body::Text("[1]".into()));
-    assert_eq!(http.request.headers, [("content-type".into(), "application/json".into()), ("a".into(), "b".into())]);
+    assert_eq!(
+        http.request.headers,
+        [
+            ("content-type".into(), "application/json".into()),
+            ("a".into(), "b".into())
+        ]
+    );
     assert!(decision.complete, "children() names all of them");
-    assert_eq!(decision.effects.iter().map(|effect| effect.id.as_str()).collect::<Vec<_>>(), ["send", "map", "gone"]);
+    assert_eq!(
+        decision
+            .effects
+            .iter()
+            .map(|effect| effect.id.as_str())
+            .collect::<Vec<_>>(),
+        ["send", "map", "gone"]
+    );
     assert_eq!(decision.effects[0].after, ["map"]);
-    let Action::Apply(apply) = &decision.effects[1].action else { unreachable!() };
-    assert_eq!((apply.ownership, apply.mode, apply.on_delete), (Ownership::Adopt, Mode::Once, OnDelete::Orphan));
-    assert_eq!((decision.needs[0].limit, decision.events.len()), (Some(5), 2));
+    let Action::Apply(apply) = &decision.effects[1].action else {
+        unreachable!()
+    };
+    assert_eq!(
+        (apply.ownership, apply.mode, apply.on_delete),
+        (Ownership::Adopt, Mode::Once, OnDelete::Orphan)
+    );
+    assert_eq!(
+        (decision.needs[0].limit, decision.events.len()),
+        (Some(5), 2)
+    );
     assert_eq!(decision.wake, Some(Wake::At("2026-01-01T00:00:00Z".into())));
 }
 
 #[test]
 fn failures_are_values_and_other_errors_become_a_retry() {
     let failure = decide::<Sample>(&scene("retry")).unwrap_err();
-    assert_eq!((failure.kind, failure.cause.reason.as_str(), failure.after), (FailureKind::Retry, "Soon", Some(9)));
-    assert_eq!(failure.status, Some(Wanted::Replace(r#"{"seen":"failing"}"#.into())));
+    assert_eq!(
+        (failure.kind, failure.cause.reason.as_str(), failure.after),
+        (FailureKind::Retry, "Soon", Some(9))
+    );
+    assert_eq!(
+        failure.status,
+        Some(Wanted::Replace(r#"{"seen":"failing"}"#.into()))
+    );
     let failure = decide::<Sample>(&scene("error")).unwrap_err();
-    assert_eq!((failure.kind, failure.cause.reason.as_str()), (FailureKind::Retry, "Error"));
+    assert_eq!(
+        (failure.kind, failure.cause.reason.as_str()),
+        (FailureKind::Retry, "Error")
+    );
 }
 
 #[test]
 fn what_does_not_fit_the_types_is_a_terminal_failure_that_names_the_path() {
     let config = r#"{"url": "u"}"#;
     for (object, config, reason, message) in [
-        (r#"{"metadata":{},"spec":{"size":-1}}"#, config, "BadObject", "spec.size: invalid value: integer `-1`, expected u32"),
-        (r#"{"metadata":{}}"#, config, "BadObject", "spec: missing field `size`"),
-        (r#"{"metadata":{},"spec":{"mode":"x"}}"#, config, "BadObject", "spec: missing field `size`"),
-        (r#"{"metadata":{},"spec":{"size":1},"status":{"seen":[]}}"#, config, "BadObject", "status.seen: invalid type: sequence, expected a string"),
-        (r#"{"metadata":{},"spec":{"size":1}}"#, r#"{"url":7}"#, "BadConfig", "url: invalid type: integer `7`, expected a string"),
-        (r#"{"metadata":{},"spec":{"size":1}}"#, "{}", "BadConfig", "missing field `url`"),
+        (
+            r#"{"metadata":{},"spec":{"size":-1}}"#,
+            config,
+            "BadObject",
+            "spec.size: invalid value: integer `-1`, expected u32",
+        ),
+        (
+            r#"{"metadata":{}}"#,
+            config,
+            "BadObject",
+            "spec: missing field `size`",
+        ),
+        (
+            r#"{"metadata":{},"spec":{"mode":"x"}}"#,
+            config,
+            "BadObject",
+            "spec: missing field `size`",
+        ),
+        (
+            r#"{"metadata":{},"spec":{"size":1},"status":{"seen":[]}}"#,
+            config,
+            "BadObject",
+            "status.seen: invalid type: sequence, expected a string",
+        ),
+        (
+            r#"{"metadata":{},"spec":{"size":1}}"#,
+            r#"{"url":7}"#,
+            "BadConfig",
+            "url: invalid type: integer `7`, expected a string",
+        ),
+        (
+            r#"{"metadata":{},"spec":{"size":1}}"#,
+            "{}",
+            "BadConfig",
+            "missing field `url`",
+        ),
     ] {
         let failure = decide::<Sample>(&observe(object).config(config)).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Terminal, "{object}");
-        assert_eq!((failure.cause.reason.as_str(), failure.cause.message.as_str()), (reason, message), "{object}");
+        assert_eq!(
+            (
+                failure.cause.reason.as_str(),
+                failure.cause.message.as_str()
+            ),
+            (reason, message),
+            "{object}"
+        );
     }
 }
 
@@ -161,7 +281,13 @@ fn what_does_not_fit_the_types_is_a_terminal_failure_that_names_the_path() {
 fn related_objects_children_and_receipts_are_found_by_name_and_key() {
     assert_eq!(seen(&scene("related")), "Unasked");
     let items = vec![r#"{"size":1}"#.into(), r#"{"size":2}"#.into()];
-    let found = scene("related").related("pods", Answer::Objects(Objects { items, truncated: false }));
+    let found = scene("related").related(
+        "pods",
+        Answer::Objects(Objects {
+            items,
+            truncated: false,
+        }),
+    );
     assert_eq!(seen(&found), "12");
 
     assert_eq!(seen(&scene("receipts")), "true false");
@@ -170,7 +296,14 @@ fn related_objects_children_and_receipts_are_found_by_name_and_key() {
     assert_eq!(seen(&keyed), "true true");
 
     let object = Kind::new("v1", "ConfigMap").named("m");
-    let child = Child { effect: "map".into(), object, uid: None, state: ChildState::Current, message: String::new(), error: None };
+    let child = Child {
+        effect: "map".into(),
+        object,
+        uid: None,
+        state: ChildState::Current,
+        message: String::new(),
+        error: None,
+    };
     assert_eq!(seen(&scene("child").child(child)), "Some(Current)");
 }
 
@@ -192,13 +325,18 @@ fn without_a_finalize_of_its_own_a_plugin_is_done_at_once() {
 #[test]
 fn the_descriptor_says_it_all() {
     let said = describe::<Sample>();
-    assert_eq!((said.name.as_str(), said.version.as_str(), said.finalizes), ("sample", "1.2.3", true));
+    assert_eq!(
+        (said.name.as_str(), said.version.as_str(), said.finalizes),
+        ("sample", "1.2.3", true)
+    );
     assert_eq!(said.kinds.len(), 2);
-    let crd: serde_json::Value = serde_json::from_str(said.kinds[0].crd.as_deref().unwrap()).unwrap();
+    let crd: serde_json::Value =
+        serde_json::from_str(said.kinds[0].crd.as_deref().unwrap()).unwrap();
     assert_eq!(crd["metadata"]["name"], "samples.example.com");
     assert_eq!(crd["spec"]["scope"], "Cluster");
     assert_eq!(crd["spec"]["names"]["shortNames"], json!(["sm"]));
-    let config: serde_json::Value = serde_json::from_str(said.config_schema.as_deref().unwrap()).unwrap();
+    let config: serde_json::Value =
+        serde_json::from_str(said.config_schema.as_deref().unwrap()).unwrap();
     assert_eq!(config["required"], json!(["url"]));
     assert_eq!(said.grants, r#"{"http":[{"host":"a"}]}"#);
     assert_eq!(said.sdk, concat!("rust/", env!("CARGO_PKG_VERSION")));

@@ -1,5 +1,7 @@
 //! Rust types become schemas that an API server accepts as structural.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // a test
+
 use std::collections::BTreeMap;
 
 use guesthouse_sdk::prelude::*;
@@ -24,7 +26,8 @@ fn schema<T: JsonSchema + serde::de::DeserializeOwned>() -> Value {
             Ok(Decision::new())
         }
     }
-    let crd: Value = serde_json::from_str(&Crd::of::<Probe<T>>("example.com/v1", "Probe").json()).unwrap();
+    let crd: Value =
+        serde_json::from_str(&Crd::of::<Probe<T>>("example.com/v1", "Probe").json()).unwrap();
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["field"].clone()
 }
 
@@ -117,24 +120,44 @@ fn a_struct_has_its_members_with_documentation_defaults_and_known_formats() {
 
 #[test]
 fn an_option_is_the_same_as_its_value_but_not_required() {
-    assert_eq!(schema::<Option<i64>>(), json!({"type": "integer", "format": "int64"}));
+    assert_eq!(
+        schema::<Option<i64>>(),
+        json!({"type": "integer", "format": "int64"})
+    );
     assert_eq!(schema::<Option<Inner>>(), schema::<Inner>());
     assert_eq!(schema::<Option<Plain>>(), schema::<Plain>());
-    assert_eq!(schema::<Option<Documented>>()["enum"], schema::<Documented>()["enum"]);
+    assert_eq!(
+        schema::<Option<Documented>>()["enum"],
+        schema::<Documented>()["enum"]
+    );
 }
 
 #[test]
 fn unit_enums_are_strings_of_that_set_documented_or_not() {
-    assert_eq!(schema::<Plain>(), json!({"type": "string", "enum": ["A", "B"]}));
+    assert_eq!(
+        schema::<Plain>(),
+        json!({"type": "string", "enum": ["A", "B"]})
+    );
     let documented = schema::<Documented>();
-    let mut values: Vec<_> = documented["enum"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let mut values: Vec<_> = documented["enum"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
     values.sort_unstable();
-    assert_eq!((&documented["type"], values), (&json!("string"), vec!["A", "B", "C"]));
+    assert_eq!(
+        (&documented["type"], values),
+        (&json!("string"), vec!["A", "B", "C"])
+    );
 }
 
 #[test]
 fn lists_and_maps_describe_their_values() {
-    assert_eq!(schema::<Vec<bool>>(), json!({"type": "array", "items": {"type": "boolean"}}));
+    assert_eq!(
+        schema::<Vec<bool>>(),
+        json!({"type": "array", "items": {"type": "boolean"}})
+    );
     assert_eq!(
         schema::<BTreeMap<String, u8>>(),
         json!({"type": "object", "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 255}})
@@ -174,7 +197,10 @@ fn unions_have_their_members_beside_each_other_and_require_one_case() {
             "b": {"type": "boolean"},
         })
     );
-    assert_eq!(schema::<IntOrString>(), json!({"x-kubernetes-int-or-string": true}));
+    assert_eq!(
+        schema::<IntOrString>(),
+        json!({"x-kubernetes-int-or-string": true})
+    );
 }
 
 #[test]
@@ -187,5 +213,8 @@ fn a_type_that_contains_itself_ends_in_unknown_fields() {
 
 #[test]
 fn denied_unknown_fields_are_left_to_pruning() {
-    assert_eq!(schema::<Strict>(), json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "boolean"}}}));
+    assert_eq!(
+        schema::<Strict>(),
+        json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "boolean"}}})
+    );
 }

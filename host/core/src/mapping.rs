@@ -70,7 +70,7 @@ pub struct For {
 }
 
 /// Where a plugin comes from: exactly one of the members.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum PluginSource {
     /// A file the host can read; watched, and swapped in when it changes.

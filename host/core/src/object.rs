@@ -5,19 +5,20 @@
 //! in one pass. Guarantees: [`compact`] changes nothing but `metadata.managedFields` and the white space beside it, and what
 //! it returns is checked UTF-8 and one JSON object; reading never allocates for strings without escapes.
 
-use std::borrow::{Borrow, Cow};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+mod key;
 mod path;
 #[cfg(test)]
 mod tests;
 
+pub use key::{ObjectKey, Uid};
 pub use path::{BadPath, FieldPath};
 
 /// Text that is not a Kubernetes object, or a field of another type than asked for.
@@ -44,84 +45,6 @@ pub enum ObjectError {
 impl ObjectError {
     fn unreadable(error: serde_json::Error) -> Self {
         ObjectError::Unreadable(error.to_string())
-    }
-}
-
-/// An object's place within its kind: `namespace/name`, or `/name` for cluster-scoped kinds. One pointer to clone.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectKey(Arc<str>);
-
-impl ObjectKey {
-    /// The key of `name` in `namespace`, which is empty for cluster-scoped kinds. (Neither can hold a `/` in Kubernetes.)
-    pub fn new(namespace: &str, name: &str) -> Self {
-        let mut text = String::with_capacity(namespace.len() + 1 + name.len());
-        text.push_str(namespace);
-        text.push('/');
-        text.push_str(name);
-        Self(text.into())
-    }
-
-    /// The namespace, empty for cluster-scoped kinds.
-    pub fn namespace(&self) -> &str {
-        self.0
-            .split_once('/')
-            .map_or("", |(namespace, _)| namespace)
-    }
-
-    /// The name.
-    pub fn name(&self) -> &str {
-        self.0.split_once('/').map_or(&*self.0, |(_, name)| name)
-    }
-
-    /// `namespace/name`, the form it is hashed and ordered by.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Borrow<str> for ObjectKey {
-    fn borrow(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for ObjectKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.strip_prefix('/').unwrap_or(&self.0))
-    }
-}
-
-impl fmt::Debug for ObjectKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
-    }
-}
-
-/// An object's uid. Opaque: Kubernetes promises a unique text, not a UUID. One pointer to clone.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Uid(Arc<str>);
-
-impl Uid {
-    /// The uid as the API server writes it.
-    pub fn new(text: &str) -> Self {
-        Self(text.into())
-    }
-
-    /// Its text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Uid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for Uid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
     }
 }
 
@@ -164,8 +87,7 @@ pub struct Stamp<'a> {
 impl<'a> Stamp<'a> {
     /// Reads `raw`, one JSON object, in one pass.
     pub fn parse(raw: &'a str) -> Result<Self, ObjectError> {
-        let outline: Outline<'a, StampMeta<'a>> =
-            serde_json::from_str(raw).map_err(ObjectError::unreadable)?;
+        let outline: Outline<'a, StampMeta<'a>> = outline(raw)?;
         let meta = outline.metadata.unwrap_or_default();
         Ok(Self {
             api_version: outline.api_version,
@@ -229,8 +151,7 @@ pub struct Head<'a> {
 impl<'a> Head<'a> {
     /// Reads `raw`, one JSON object, in one pass.
     pub fn parse(raw: &'a str) -> Result<Self, ObjectError> {
-        let outline: Outline<'a, HeadMeta<'a>> =
-            serde_json::from_str(raw).map_err(ObjectError::unreadable)?;
+        let outline: Outline<'a, HeadMeta<'a>> = outline(raw)?;
         let meta = outline.metadata.unwrap_or_default();
         Ok(Self {
             api_version: outline.api_version,
@@ -269,6 +190,14 @@ impl<'a> Head<'a> {
     pub fn is_deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
+}
+
+/// serde reads a struct from a list too; an object is a map.
+fn outline<'a, M: Deserialize<'a>>(raw: &'a str) -> Result<Outline<'a, M>, ObjectError> {
+    if !raw.trim_ascii_start().starts_with('{') {
+        return Err(ObjectError::Unreadable("not a JSON object".into()));
+    }
+    serde_json::from_str(raw).map_err(ObjectError::unreadable)
 }
 
 /// The text of `raw`, checked once.

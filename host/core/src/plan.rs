@@ -116,7 +116,7 @@ pub fn check(
         && (decision.status.is_some() || !decision.conditions.is_empty())
     {
         return Err(Rejection::denied(format!(
-            "the plugin returned a status, but {why}"
+            "the plugin returned a status or conditions, but {why}"
         )));
     }
     let wake = wake_time(decision.wake.as_ref(), now)?;
@@ -137,7 +137,7 @@ fn unsupported(part: &str) -> Rejection {
         outcome: Outcome::PluginFailed,
         cause: Cause::new(
             "Unsupported",
-            format!("the decision uses {part}, which this host does not carry out yet"),
+            format!("the decision uses {part}, which this host does not carry out yet; leave it out"),
         ),
     }
 }
@@ -148,13 +148,13 @@ pub fn check_conditions(conditions: &[Condition]) -> Result<(), Rejection> {
     for condition in conditions {
         if !is_qualified_name(&condition.type_) {
             return Err(Rejection::bad(format!(
-                "`{}` is no condition type",
+                "`{}` is no condition type; write a name as in `Ready` or `example.com/Ready`",
                 condition.type_
             )));
         }
         if !seen.insert(&condition.type_) {
             return Err(Rejection::bad(format!(
-                "the condition `{}` is there twice",
+                "the condition `{}` is there twice; return each type once",
                 condition.type_
             )));
         }
@@ -179,7 +179,7 @@ fn check_reason(of: &str, reason: &str) -> Result<(), Rejection> {
         return Ok(());
     }
     Err(Rejection::bad(format!(
-        "the reason `{reason}` of {of} is not CamelCase of at most {MAX_REASON} bytes"
+        "the reason `{reason}` of {of} is not CamelCase of at most {MAX_REASON} bytes, as in `NotReady`"
     )))
 }
 
@@ -191,11 +191,13 @@ fn check_labels(decision: &Decision) -> Result<(), Rejection> {
         .chain(decision.annotations.keys().map(|key| ("annotation", key)));
     for (what, key) in keys {
         if !is_qualified_name(key) {
-            return Err(Rejection::bad(format!("`{key}` is no valid {what} key")));
+            return Err(Rejection::bad(format!(
+                "`{key}` is no valid {what} key; write at most 63 letters, digits, `-`, `_`, `.`, with a DNS name and `/` before them"
+            )));
         }
         if key.starts_with("guesthouse.dev/") || key.contains(".guesthouse.dev/") {
             return Err(Rejection::denied(format!(
-                "the {what} `{key}` is the host's"
+                "the {what} `{key}` is the host's; use a prefix of your own"
             )));
         }
     }
@@ -204,18 +206,18 @@ fn check_labels(decision: &Decision) -> Result<(), Rejection> {
             && !(value.is_empty() || is_name_part(value))
         {
             return Err(Rejection::bad(format!(
-                "`{value}` is no valid value of the label `{key}`"
+                "`{value}` is no valid value of the label `{key}`; write at most 63 letters, digits, `-`, `_`, `.`, or use an annotation"
             )));
         }
     }
-    let size: usize = decision
+    let sizes = decision
         .annotations
-        .values()
-        .flatten()
-        .map(String::len)
-        .sum();
-    if size > 256 * 1024 {
-        return Err(Rejection::bad("the annotations have more than 256 KiB"));
+        .iter()
+        .map(|(key, value)| key.len() + value.as_ref().map_or(0, String::len));
+    if sizes.sum::<usize>() > 256 * 1024 {
+        return Err(Rejection::bad(
+            "the annotations have more than 256 KiB, the most that Kubernetes keeps; return less",
+        ));
     }
     Ok(())
 }
@@ -227,6 +229,8 @@ fn is_qualified_name(text: &str) -> bool {
         Some((prefix, name)) => {
             let labels = |label: &str| {
                 !label.is_empty()
+                    && !label.starts_with('-')
+                    && !label.ends_with('-')
                     && label
                         .bytes()
                         .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
@@ -267,13 +271,13 @@ fn check_effects(effects: &[Effect], grants: &Grants, uid: &Uid) -> Result<Vec<S
     for effect in effects {
         if effect.id.is_empty() || effect.id.len() > MAX_EFFECT_ID {
             return Err(Rejection::bad(format!(
-                "the effect id `{}` has not 1 to {MAX_EFFECT_ID} bytes",
+                "the effect id `{}` must have 1 to {MAX_EFFECT_ID} bytes",
                 effect.id
             )));
         }
         if !ids.insert(effect.id.as_str()) {
             return Err(Rejection::bad(format!(
-                "the effect id `{}` is there twice",
+                "the effect id `{}` is there twice; ids must be unique within the object",
                 effect.id
             )));
         }
@@ -299,7 +303,7 @@ fn check_order(effects: &[Effect], ids: &BTreeSet<&str>) -> Result<(), Rejection
     for effect in effects {
         if let Some(unknown) = effect.after.iter().find(|id| !ids.contains(id.as_str())) {
             return Err(Rejection::bad(format!(
-                "the effect `{}` comes after `{unknown}`, which is not among the effects",
+                "the effect `{}` comes after `{unknown}`, which is not among the effects; return it too, or take it out of `after`",
                 effect.id
             )));
         }
@@ -321,7 +325,7 @@ fn check_order(effects: &[Effect], ids: &BTreeSet<&str>) -> Result<(), Rejection
     match left.keys().next() {
         None => Ok(()),
         Some(id) => Err(Rejection::bad(format!(
-            "the effect `{id}` comes after itself, by way of others"
+            "the effect `{id}` comes after itself, by way of others; break the circle in `after`"
         ))),
     }
 }

@@ -57,6 +57,11 @@ impl Why {
     fn is_background(self) -> bool {
         matches!(self, Why::Initial | Why::Resync | Why::Swap)
     }
+
+    /// Whether it says that the object may have changed: only then can it be an echo, and only then does backoff hold it.
+    fn is_about_the_object(self) -> bool {
+        matches!(self, Why::Event | Why::Initial)
+    }
 }
 
 /// A request to pass a key.
@@ -116,6 +121,7 @@ struct Entry {
     /// The time a pass asked for.
     wake: Option<Time>,
     backoff: bool,
+    /// When the backoff was last cut short.
     last_early: Option<Time>,
     /// Came while the key ran: the newest version, or that it had none.
     pending: Option<Pending>,
@@ -134,7 +140,11 @@ enum State {
     #[default]
     Idle,
     /// Stands in `ready` of its mapping under this order.
-    Ready { order: i64, since: Time },
+    Ready {
+        order: i64,
+        since: Time,
+        background: bool,
+    },
     /// Stands in `scheduled` under this time.
     Scheduled { at: Time, background: bool },
     /// Is being passed; `parked` gave its slot back.
@@ -145,6 +155,8 @@ enum State {
 struct Lane {
     cap: usize,
     base: Span,
+    /// The mapping is no more; what runs of it still holds its slots and its locks.
+    removed: bool,
     ready: BTreeSet<(i64, ObjectKey)>,
     running: usize,
     keys: BTreeMap<ObjectKey, Entry>,
@@ -178,24 +190,43 @@ impl Queue {
         let lane = self.lanes.entry(mapping).or_insert_with(|| Lane {
             cap,
             base,
+            removed: false,
             ready: BTreeSet::new(),
             running: 0,
             keys: BTreeMap::new(),
         });
-        (lane.cap, lane.base) = (cap.max(1), base);
+        (lane.cap, lane.base, lane.removed) = (cap.max(1), base, false);
     }
 
-    /// Forgets a mapping and its keys; those that run end without a trace.
+    /// Forgets a mapping and its keys. Those that run hold their slots to the end and leave nothing behind; should the mapping
+    /// come back before, they are still locked.
     pub fn remove_mapping(&mut self, mapping: MappingId) {
-        if let Some(lane) = self.lanes.remove(&mapping) {
-            self.running -= lane.running;
-            self.scheduled.retain(|(_, key)| key.mapping != mapping);
+        let Some(lane) = self.lanes.get_mut(&mapping) else {
+            return;
+        };
+        self.scheduled.retain(|(_, key)| key.mapping != mapping);
+        lane.removed = true;
+        lane.ready.clear();
+        lane.keys
+            .retain(|_, entry| matches!(entry.state, State::Running { .. }));
+        for entry in lane.keys.values_mut() {
+            *entry = Entry {
+                state: entry.state,
+                ..Entry::default()
+            };
+        }
+        if lane.keys.is_empty() {
+            self.lanes.remove(&mapping);
         }
     }
 
     /// Asks for a pass of a key. Asking again changes only what it adds.
     pub fn push(&mut self, key: &Key, push: Push, now: Time) {
-        let Some(lane) = self.lanes.get_mut(&key.mapping) else {
+        let Some(lane) = self
+            .lanes
+            .get_mut(&key.mapping)
+            .filter(|lane| !lane.removed)
+        else {
             return;
         };
         let base = lane.base;
@@ -207,13 +238,15 @@ impl Queue {
         entry.forced |= push.why.is_forced();
         let background = push.why.is_background();
         if matches!(entry.state, State::Running { .. }) {
+            // A swap or a resync is news to the pass that runs, whatever version of the object it names.
+            let version = push.version.filter(|_| push.why.is_about_the_object());
             entry.pending = Some(match entry.pending {
                 None => Pending {
-                    version: push.version,
+                    version,
                     background,
                 },
                 Some(old) => Pending {
-                    version: old.version.zip(push.version).map(|(a, b)| a.max(b)),
+                    version: old.version.zip(version).map(|(a, b)| a.max(b)),
                     background: old.background && background,
                 },
             });
@@ -245,6 +278,10 @@ impl Queue {
             State::Ready { since, .. } => since,
             _ => now,
         };
+        entry.consume_wake(now);
+        if entry.backoff {
+            entry.last_early = Some(now);
+        }
         entry.state = State::Running { parked: false };
         let forced = std::mem::take(&mut entry.forced);
         lane.running += 1;
@@ -304,6 +341,13 @@ impl Queue {
             entry.last_early = None;
         }
         (entry.wake, entry.backoff) = (finish.wake.map(|at| at.min(Time::NEVER)), finish.backoff);
+        if lane.removed {
+            lane.keys.remove(&key.object);
+            if lane.keys.is_empty() {
+                self.lanes.remove(&key.mapping);
+            }
+            return;
+        }
         let news = entry
             .pending
             .take()
@@ -312,11 +356,11 @@ impl Queue {
                 _ => true,
             });
         let at = match news {
-            _ if finish.again => now,
+            _ if finish.again || entry.forced => now,
             Some(_) => entry.earliest(Why::Event, base, now),
             None => match entry.wake {
-                Some(at) => at,
-                None if entry.forced => now,
+                // A wake that has come already: no age is earned by asking for the past.
+                Some(at) => at.max(now),
                 None => {
                     lane.keys.remove(&key.object);
                     return;
@@ -369,11 +413,7 @@ impl Queue {
                 .and_then(|lane| lane.keys.get_mut(&key.object))
             {
                 Some(entry) => {
-                    // The time it asked for has come: the memo has no say.
-                    if entry.wake.is_some_and(|wake| wake <= now) {
-                        entry.forced = true;
-                        (entry.wake, entry.backoff) = (None, false);
-                    }
+                    entry.consume_wake(now);
                     matches!(
                         entry.state,
                         State::Scheduled {
@@ -397,17 +437,18 @@ impl Queue {
         let Some(entry) = lane.keys.get_mut(&key.object) else {
             return;
         };
-        let (mut at, mut background, mut since) = (at, background, now);
+        let (mut at, mut background, mut stood) = (at, background, None);
         match entry.state {
             State::Ready {
                 order,
                 since: before,
+                background: was,
             } => {
                 lane.ready.remove(&(order, key.object.clone()));
-                since = before;
+                stood = Some(before);
                 at = at.min(now);
-                // Order says whether it stood in the background: a live event lifts it, background never lowers it.
-                background &= order == ordered(before, entry.priority, true);
+                // A live event lifts it, background never lowers it.
+                background &= was;
             }
             State::Scheduled {
                 at: before,
@@ -428,26 +469,40 @@ impl Queue {
             self.scheduled.insert((at, key.clone()));
             return;
         }
+        // What was due while nobody asked has waited since then.
+        let since = stood.unwrap_or(at);
         let order = ordered(since, entry.priority, background);
-        entry.state = State::Ready { order, since };
+        entry.state = State::Ready {
+            order,
+            since,
+            background,
+        };
         lane.ready.insert((order, key.object.clone()));
     }
 }
 
 impl Entry {
     /// When a push for this reason may run.
-    fn earliest(&mut self, why: Why, base: Span, now: Time) -> Time {
+    fn earliest(&self, why: Why, base: Span, now: Time) -> Time {
         let mut at = now;
-        if self.backoff && why == Why::Event {
-            // Backoff answers a fault: events run early, but do not turn it into a hot loop.
+        if self.backoff && why.is_about_the_object() {
+            // Backoff answers a fault: events run early, but do not turn it into a hot loop. What counts is the early pass
+            // and not the events that lead to it.
             if let Some(early) = self.last_early {
                 at = at.max(early.after(base));
             }
-            self.last_early = Some(at);
         }
         match self.wake {
             Some(wake) => at.min(wake.max(now)),
             None => at,
+        }
+    }
+
+    /// Once the time it asked for has come, the memo has no say.
+    fn consume_wake(&mut self, now: Time) {
+        if self.wake.is_some_and(|wake| wake <= now) {
+            self.forced = true;
+            (self.wake, self.backoff) = (None, false);
         }
     }
 }

@@ -1,3 +1,21 @@
-//! Placeholder.
+//! The shell: everything of the host that touches a cluster, a network, a file or a clock.
+//!
+//! It decides nothing. The supervisor owns the state and hands out jobs, a worker drives each job's pass step by step, and what
+//! a step means on a cluster is in [`cluster`]. This crate is the only writer to a cluster.
 
 pub mod cluster;
+pub mod journals;
+
+mod clock;
+mod config;
+mod errors;
+mod events;
+mod executor;
+mod host;
+mod outgoing;
+mod plugins;
+mod supervisor;
+mod trace;
+mod worker;
+
+pub use host::{HostError, HostOptions, run};

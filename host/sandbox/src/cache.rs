@@ -30,11 +30,15 @@ impl CacheKey {
 
     /// The key in this file (32 bytes, mode 0600, of our user), made with random bytes if there is none.
     pub fn load_or_create(path: &Path) -> Result<Self, SandboxError> {
-        let problem = |problem: String| SandboxError::Cache { path: path.to_owned(), problem };
+        let problem = |problem: String| SandboxError::Cache {
+            path: path.to_owned(),
+            problem,
+        };
         match open_private(path) {
             Ok(file) => Self::read(file).map_err(problem),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Self::create(path).map_err(|error| problem(format!("cannot make a key: {error}")))?;
+                Self::create(path)
+                    .map_err(|error| problem(format!("cannot make a key: {error}")))?;
                 // Whoever came first, the file's content is the key.
                 let file = open_private(path).map_err(|error| problem(error.to_string()))?;
                 Self::read(file).map_err(problem)
@@ -45,8 +49,12 @@ impl CacheKey {
 
     fn read(mut file: File) -> Result<Self, String> {
         let mut bytes = Vec::with_capacity(33);
-        file.by_ref().take(33).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-        let bytes = bytes.try_into().map_err(|_| "not a key of 32 bytes; remove it, and a new one is made".to_owned())?;
+        Read::take(&mut file, 33)
+            .read_to_end(&mut bytes)
+            .map_err(|error| error.to_string())?;
+        let bytes = bytes
+            .try_into()
+            .map_err(|_| "not a key of 32 bytes; remove it, and a new one is made".to_owned())?;
         Ok(Self(bytes))
     }
 
@@ -55,10 +63,11 @@ impl CacheKey {
         let mut bytes = [0; 32];
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         let aside = aside(path);
-        let written = write_private(&aside, &[&bytes]).and_then(|()| match fs::hard_link(&aside, path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            done => done,
-        });
+        let written =
+            write_private(&aside, &[&bytes]).and_then(|()| match fs::hard_link(&aside, path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                done => done,
+            });
         let removed = fs::remove_file(&aside);
         written.and(removed)
     }
@@ -80,8 +89,15 @@ pub(crate) struct Cache {
 impl Cache {
     /// Opens or makes the folder.
     pub(crate) fn open(at: &CacheAt, engine: [u8; 32]) -> Result<Self, SandboxError> {
-        let problem = |problem: String| SandboxError::Cache { path: at.dir.clone(), problem };
-        DirBuilder::new().recursive(true).mode(0o700).create(&at.dir).map_err(|error| problem(error.to_string()))?;
+        let problem = |problem: String| SandboxError::Cache {
+            path: at.dir.clone(),
+            problem,
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&at.dir)
+            .map_err(|error| problem(error.to_string()))?;
         let meta = fs::symlink_metadata(&at.dir).map_err(|error| problem(error.to_string()))?;
         if !meta.is_dir() {
             return Err(problem("is not a folder".into()));
@@ -89,7 +105,11 @@ impl Cache {
         if meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & 0o077 != 0 {
             return Err(problem("is open to other users: name a folder that does not exist, or chmod 700 one of our own".into()));
         }
-        Ok(Self { dir: at.dir.clone(), key: at.key.clone(), engine })
+        Ok(Self {
+            dir: at.dir.clone(),
+            key: at.key.clone(),
+            engine,
+        })
     }
 
     /// The code for this module, if there is an entry that this host made for this engine.
@@ -101,8 +121,13 @@ impl Cache {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => return miss(&path, &error.to_string()),
         }
-        let Some((header, code)) = bytes.split_at_checked(HEADER) else { return miss(&path, "torn") };
-        let Some(seal) = header.strip_prefix(MAGIC).and_then(|seal| <[u8; 32]>::try_from(seal).ok()) else {
+        let Some((header, code)) = bytes.split_at_checked(HEADER) else {
+            return miss(&path, "torn");
+        };
+        let Some(seal) = header
+            .strip_prefix(MAGIC)
+            .and_then(|seal| <[u8; 32]>::try_from(seal).ok())
+        else {
             return miss(&path, "of another form");
         };
         // Compared in constant time.
@@ -118,7 +143,8 @@ impl Cache {
         let path = self.path(module);
         let aside = aside(&path);
         let seal = self.seal(module, code);
-        let kept = write_private(&aside, &[MAGIC, seal.as_bytes(), code]).and_then(|()| fs::rename(&aside, &path));
+        let kept = write_private(&aside, &[MAGIC, seal.as_bytes(), code])
+            .and_then(|()| fs::rename(&aside, &path));
         if let Err(error) = kept {
             tracing::warn!(path = %path.display(), %error, "compiled code is not kept");
             let _ = fs::remove_file(&aside);
@@ -133,7 +159,8 @@ impl Cache {
     }
 
     fn path(&self, module: &[u8; 32]) -> PathBuf {
-        self.dir.join(format!("{}-{}", hex(module), hex(&self.engine[..8])))
+        self.dir
+            .join(format!("{}-{}", hex(module), hex(&self.engine[..8])))
     }
 }
 
@@ -148,14 +175,25 @@ fn miss(path: &Path, why: &str) -> Option<Vec<u8>> {
 
 /// Opens a file that only we can have written: no link, our user's, closed to others.
 fn open_private(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32).open(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
+        .open(path)?;
     let meta = file.metadata()?;
     let ours = meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o077 == 0;
-    if meta.is_file() && ours { Ok(file) } else { Err(io::Error::other("is open to other users: chmod 600 it")) }
+    if meta.is_file() && ours {
+        Ok(file)
+    } else {
+        Err(io::Error::other("is open to other users: chmod 600 it"))
+    }
 }
 
 fn write_private(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
     parts.iter().try_for_each(|part| file.write_all(part))
 }
 
@@ -163,9 +201,16 @@ fn write_private(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
 /// the same id, and one may have ended before it could clean up.
 fn aside(path: &Path) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let time = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_nanos();
     let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.{time}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+    name.push(format!(
+        ".{}.{time}.{}",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    ));
     name.into()
 }
 
@@ -177,7 +222,14 @@ mod tests {
     const MODULE: [u8; 32] = [1; 32];
 
     fn cache(dir: &Path, key: u8, engine: u8) -> Cache {
-        Cache::open(&CacheAt { dir: dir.join("code"), key: CacheKey::new([key; 32]) }, [engine; 32]).unwrap()
+        Cache::open(
+            &CacheAt {
+                dir: dir.join("code"),
+                key: CacheKey::new([key; 32]),
+            },
+            [engine; 32],
+        )
+        .unwrap()
     }
 
     #[test]
@@ -223,7 +275,13 @@ mod tests {
         fs::set_permissions(ours.path(&MODULE), fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(ours.get(&MODULE), None);
         fs::set_permissions(&ours.dir, fs::Permissions::from_mode(0o755)).unwrap();
-        let Err(error) = Cache::open(&CacheAt { dir: ours.dir.clone(), key: ours.key.clone() }, [1; 32]) else {
+        let Err(error) = Cache::open(
+            &CacheAt {
+                dir: ours.dir.clone(),
+                key: ours.key.clone(),
+            },
+            [1; 32],
+        ) else {
             panic!("a folder open to others was taken")
         };
         assert!(error.to_string().contains("chmod 700"), "{error}");
@@ -236,11 +294,25 @@ mod tests {
         let first = CacheKey::load_or_create(&path).unwrap();
         assert_eq!(CacheKey::load_or_create(&path).unwrap().0, first.0);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left aside");
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            1,
+            "nothing is left aside"
+        );
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(CacheKey::load_or_create(&path).unwrap_err().to_string().contains("chmod 600"));
+        assert!(
+            CacheKey::load_or_create(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("chmod 600")
+        );
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, b"short").unwrap();
-        assert!(CacheKey::load_or_create(&path).unwrap_err().to_string().contains("32 bytes"));
+        assert!(
+            CacheKey::load_or_create(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("32 bytes")
+        );
     }
 }

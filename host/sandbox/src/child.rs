@@ -28,37 +28,64 @@ const MAX_CODE: u64 = 1 << 30;
 const MAX_WORDS: u64 = 4096;
 
 /// Compiles in a child process.
-pub(crate) fn compile(exe: &Path, args: &[String], shape: Shape, budget: &Budget, component: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn compile(
+    exe: &Path,
+    args: &[String],
+    shape: Shape,
+    budget: &Budget,
+    component: Vec<u8>,
+) -> Result<Vec<u8>, Refusal> {
     let deadline = Instant::now() + budget.time;
     let mut child = Group(
         Command::new(exe)
             .args(args)
-            .args(Job { shape, memory: budget.memory, seconds: budget.time.as_secs() + 1 }.to_args())
+            .args(
+                Job {
+                    shape,
+                    memory: budget.memory,
+                    seconds: budget.time.as_secs() + 1,
+                }
+                .to_args(),
+            )
             .env_clear()
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()
-            .map_err(|error| refuse(Host, format!("cannot start the compiler {}: {error}", exe.display())))?,
+            .map_err(|error| {
+                refuse(
+                    Host,
+                    format!("cannot start the compiler {}: {error}", exe.display()),
+                )
+            })?,
     );
     let (code, words) = talk(&mut child.0, component)?;
     let Ok(code) = code.recv_timeout(deadline.saturating_duration_since(Instant::now())) else {
         return Err(over_time(budget.time));
     };
-    let Some(status) = child.wait(deadline) else { return Err(over_time(budget.time)) };
+    let Some(status) = child.wait(deadline) else {
+        return Err(over_time(budget.time));
+    };
     if status.success() && !code.is_empty() {
         return Ok(code);
     }
     // Its end closed the pipe, unless a process of its own holds it open.
-    let words = words.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
+    let words = words
+        .recv_timeout(Duration::from_secs(1))
+        .unwrap_or_default();
     Err(failed(status, &String::from_utf8_lossy(&words), budget))
 }
 
 /// Threads that feed and hear the child: none of the three pipes may wait for another.
 #[allow(clippy::type_complexity)] // Two receivers of bytes.
-fn talk(child: &mut Child, component: Vec<u8>) -> Result<(mpsc::Receiver<Vec<u8>>, mpsc::Receiver<Vec<u8>>), Refusal> {
-    let (Some(mut stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
+fn talk(
+    child: &mut Child,
+    component: Vec<u8>,
+) -> Result<(mpsc::Receiver<Vec<u8>>, mpsc::Receiver<Vec<u8>>), Refusal> {
+    let (Some(mut stdin), Some(stdout), Some(stderr)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
         return Err(refuse(Host, "the compiler has no pipes"));
     };
     std::thread::spawn(move || {
@@ -85,7 +112,10 @@ fn failed(status: ExitStatus, words: &str, budget: &Budget) -> Refusal {
     let text = if signal == Some(Signal::XCPU.as_raw()) {
         return over_time(budget.time);
     } else if words.contains("memory allocation of") || words.contains("Cannot allocate memory") {
-        format!("compiling needs more than {} MiB of memory; is the module larger than it need be?", budget.memory >> 20)
+        format!(
+            "compiling needs more than {} MiB of memory; is the module larger than it need be?",
+            budget.memory >> 20
+        )
     } else if let Some(signal) = signal {
         format!("the compiler was ended by signal {signal}: {words}")
     } else {
@@ -103,7 +133,9 @@ impl Group {
         loop {
             match self.0.try_wait() {
                 Ok(Some(status)) => return Some(status),
-                Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
+                Ok(None) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(1))
+                }
                 _ => return None,
             }
         }
@@ -142,9 +174,19 @@ impl Job {
     }
 
     fn parse(args: impl IntoIterator<Item = String>) -> Result<Self, String> {
-        let mut job = Self { shape: Shape { metering: Metering::Epoch, stack: 0 }, memory: 0, seconds: 0 };
+        let mut job = Self {
+            shape: Shape {
+                metering: Metering::Epoch,
+                stack: 0,
+            },
+            memory: 0,
+            seconds: 0,
+        };
         for arg in args {
-            let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{arg}: {error}"));
+            let number = |text: &str| {
+                text.parse::<u64>()
+                    .map_err(|error| format!("{arg}: {error}"))
+            };
             match arg.split_once('=') {
                 Some(("--metering", "epoch")) => job.shape.metering = Metering::Epoch,
                 Some(("--metering", "fuel")) => job.shape.metering = Metering::Fuel,
@@ -178,19 +220,36 @@ fn serve(args: impl IntoIterator<Item = String>) -> Result<(), String> {
     limit(Resource::As, job.memory)?;
     // A parent that was killed cannot end us.
     #[cfg(target_os = "linux")]
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| error.to_string())?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| error.to_string())?;
     let work = move || -> Result<(), String> {
         let mut component = Vec::new();
-        std::io::stdin().read_to_end(&mut component).map_err(|error| format!("stdin: {error}"))?;
+        std::io::stdin()
+            .read_to_end(&mut component)
+            .map_err(|error| format!("stdin: {error}"))?;
         let code = compile::here(job.shape, &component)?;
-        std::io::stdout().write_all(&code).map_err(|error| format!("stdout: {error}"))
+        std::io::stdout()
+            .write_all(&code)
+            .map_err(|error| format!("stdout: {error}"))
     };
-    let thread = std::thread::Builder::new().stack_size(COMPILE_STACK).spawn(work).map_err(|error| error.to_string())?;
-    thread.join().unwrap_or_else(|_| Err("the compiler panicked".into()))
+    let thread = std::thread::Builder::new()
+        .stack_size(COMPILE_STACK)
+        .spawn(work)
+        .map_err(|error| error.to_string())?;
+    thread
+        .join()
+        .unwrap_or_else(|_| Err("the compiler panicked".into()))
 }
 
 fn limit(resource: Resource, to: u64) -> Result<(), String> {
-    setrlimit(resource, Rlimit { current: Some(to), maximum: Some(to) }).map_err(|error| format!("limit {resource:?}: {error}"))
+    setrlimit(
+        resource,
+        Rlimit {
+            current: Some(to),
+            maximum: Some(to),
+        },
+    )
+    .map_err(|error| format!("limit {resource:?}: {error}"))
 }
 
 #[cfg(test)]
@@ -199,9 +258,24 @@ mod tests {
 
     #[test]
     fn a_job_survives_its_way_through_the_arguments() {
-        let job = Job { shape: Shape { metering: Metering::Fuel, stack: 77 }, memory: 88, seconds: 99 };
+        let job = Job {
+            shape: Shape {
+                metering: Metering::Fuel,
+                stack: 77,
+            },
+            memory: 88,
+            seconds: 99,
+        };
         let read = Job::parse(job.to_args()).unwrap();
-        assert_eq!((read.shape.metering, read.shape.stack, read.memory, read.seconds), (Metering::Fuel, 77, 88, 99));
+        assert_eq!(
+            (
+                read.shape.metering,
+                read.shape.stack,
+                read.memory,
+                read.seconds
+            ),
+            (Metering::Fuel, 77, 88, 99)
+        );
         assert!(Job::parse(["--what=1".into()]).is_err());
     }
 }

@@ -15,7 +15,12 @@ use crate::{
 pub(crate) const COMPILE_STACK: usize = 32 << 20;
 
 /// Native code for a component.
-pub(crate) fn compile(compiler: &Compiler, shape: Shape, budget: &Budget, component: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn compile(
+    compiler: &Compiler,
+    shape: Shape,
+    budget: &Budget,
+    component: Vec<u8>,
+) -> Result<Vec<u8>, Refusal> {
     match compiler {
         Compiler::InProcess => in_process(shape, budget, component),
         Compiler::Child { exe, args } => child::compile(exe, args, shape, budget, component),
@@ -25,7 +30,9 @@ pub(crate) fn compile(compiler: &Compiler, shape: Shape, budget: &Budget, compon
 /// The compiler itself, on this thread.
 pub(crate) fn here(shape: Shape, component: &[u8]) -> Result<Vec<u8>, String> {
     let engine = engine::throw_away(shape).map_err(|error| error.to_string())?;
-    engine.precompile_component(component).map_err(|error| format!("{error:#}"))
+    engine
+        .precompile_component(component)
+        .map_err(|error| format!("{error:#}"))
 }
 
 fn in_process(shape: Shape, budget: &Budget, component: Vec<u8>) -> Result<Vec<u8>, Refusal> {
@@ -35,14 +42,24 @@ fn in_process(shape: Shape, budget: &Budget, component: Vec<u8>) -> Result<Vec<u
         let _ = send.send(here(shape, &component));
     })?;
     match receive.recv_timeout(budget.time) {
-        Ok(result) => result.map_err(|error| refuse(CompileFailed, format!("cannot be compiled: {error}"))),
+        Ok(result) => {
+            result.map_err(|error| refuse(CompileFailed, format!("cannot be compiled: {error}")))
+        }
         Err(mpsc::RecvTimeoutError::Timeout) => Err(over_time(budget.time)),
-        Err(mpsc::RecvTimeoutError::Disconnected) => Err(refuse(CompileFailed, "the compiler panicked")),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            Err(refuse(CompileFailed, "the compiler panicked"))
+        }
     }
 }
 
 pub(crate) fn over_time(time: Duration) -> Refusal {
-    refuse(CompileFailed, format!("compiling took longer than {} s; is the module larger than it need be?", time.as_secs_f32()))
+    refuse(
+        CompileFailed,
+        format!(
+            "compiling took longer than {} s; is the module larger than it need be?",
+            time.as_secs_f32()
+        ),
+    )
 }
 
 /// Starts a thread that is fit for the compiler.

@@ -59,7 +59,10 @@ pub(crate) fn throw_away(shape: Shape) -> Result<Engine, SandboxError> {
 }
 
 /// The engine that runs guests, and why it has no pool if it has none.
-pub(crate) fn running(shape: Shape, slots: usize) -> Result<(Engine, Option<String>), SandboxError> {
+pub(crate) fn running(
+    shape: Shape,
+    slots: usize,
+) -> Result<(Engine, Option<String>), SandboxError> {
     let mut config = config(shape);
     let reserve = match u32::try_from(slots).ok().and_then(pool) {
         Some(pool) => {
@@ -72,8 +75,14 @@ pub(crate) fn running(shape: Shape, slots: usize) -> Result<(Engine, Option<Stri
         Ok(engine) => Ok((engine, None)),
         Err(error) => {
             config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
-            let engine = Engine::new(&config).map_err(|error| SandboxError::Engine(format!("{error:#}")))?;
-            Ok((engine, Some(format!("no pool for {slots} instances, each call allocates its own: {error}"))))
+            let engine =
+                Engine::new(&config).map_err(|error| SandboxError::Engine(format!("{error:#}")))?;
+            Ok((
+                engine,
+                Some(format!(
+                    "no pool for {slots} instances, each call allocates its own: {error}"
+                )),
+            ))
         }
     }
 }
@@ -129,11 +138,16 @@ impl Ticker {
         let thread = std::thread::Builder::new()
             .name("epoch".into())
             // A late tick is not caught up: a deadline may come later, never earlier.
-            .spawn(move || while stopped.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
-                engine.increment_epoch();
+            .spawn(move || {
+                while stopped.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    engine.increment_epoch();
+                }
             })
             .map_err(SandboxError::Ticker)?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
     }
 }
 

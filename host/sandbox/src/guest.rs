@@ -13,7 +13,7 @@ use crate::{
     LogLine, Metering, Plugin,
     bindings::Reconciler,
     convert, meter,
-    refuse::{ended, refuse},
+    refuse::{ended, not_opened, refuse},
     slots::Slot,
     state::State,
 };
@@ -74,12 +74,19 @@ impl Guest {
         let mut store = Store::new(&host.engine, State::new(limits));
         store.set_hostcall_fuel(usize::try_from(limits.output.0).unwrap_or(usize::MAX));
         store.set_max_component_handles(MAX_HANDLES);
-        let bindings = meter::arm(&mut store, metering, limits).and_then(|()| plugin.0.pre.instantiate(&mut store));
+        let bindings = meter::arm(&mut store, metering, limits)
+            .and_then(|()| plugin.0.pre.instantiate(&mut store));
         match bindings {
-            Ok(bindings) => {
-                Ok(Self { store, bindings, limits: limits.clone(), metering, spent: false, _slot: slot, _plugin: plugin })
-            }
-            Err(error) => Err(ended(&error, store.data_mut(), limits)),
+            Ok(bindings) => Ok(Self {
+                store,
+                bindings,
+                limits: limits.clone(),
+                metering,
+                spent: false,
+                _slot: slot,
+                _plugin: plugin,
+            }),
+            Err(error) => Err(not_opened(&error, store.data_mut(), limits)),
         }
     }
 
@@ -87,7 +94,10 @@ impl Guest {
     pub fn call(&mut self, verb: Verb, seen: &Observation) -> Result<Reply, Refusal> {
         self.spend()?;
         let now = seen.now.parse::<jiff::Timestamp>().map_err(|error| {
-            refuse(RefusalKind::Host, format!("observation.now `{}` is not a time: {error}", seen.now))
+            refuse(
+                RefusalKind::Host,
+                format!("observation.now `{}` is not a time: {error}", seen.now),
+            )
         })?;
         self.store.data_mut().world.now = now.as_second();
         let plugin = self.bindings.guesthouse_reconciler_plugin();
@@ -105,7 +115,11 @@ impl Guest {
     /// Asks the plugin to describe itself.
     pub(crate) fn describe(&mut self) -> Result<Descriptor, Refusal> {
         self.spend()?;
-        match self.bindings.guesthouse_reconciler_plugin().call_describe(&mut self.store) {
+        match self
+            .bindings
+            .guesthouse_reconciler_plugin()
+            .call_describe(&mut self.store)
+        {
             Ok(descriptor) => convert::descriptor(descriptor),
             Err(error) => Err(ended(&error, self.store.data_mut(), &self.limits)),
         }
@@ -115,17 +129,33 @@ impl Guest {
     pub fn finish(mut self, result: Result<Reply, Refusal>) -> Called {
         let fuel = match self.metering {
             Metering::Epoch => None,
-            Metering::Fuel => self.store.get_fuel().ok().map(|left| meter::fuel(&self.limits).saturating_sub(left)),
+            Metering::Fuel => self
+                .store
+                .get_fuel()
+                .ok()
+                .map(|left| meter::fuel(&self.limits).saturating_sub(left)),
         };
         let state = self.store.data_mut();
-        let used = Used { memory_peak: state.meter.peak(), elapsed: state.meter.elapsed(), fuel };
+        let used = Used {
+            memory_peak: state.meter.peak(),
+            elapsed: state.meter.elapsed(),
+            fuel,
+        };
         let (logs, dropped_logs) = state.output.finish();
-        Called { result, logs, dropped_logs, used }
+        Called {
+            result,
+            logs,
+            dropped_logs,
+            used,
+        }
     }
 
     fn spend(&mut self) -> Result<(), Refusal> {
         if std::mem::replace(&mut self.spent, true) {
-            return Err(refuse(RefusalKind::Host, "a guest serves one call; open another"));
+            return Err(refuse(
+                RefusalKind::Host,
+                "a guest serves one call; open another",
+            ));
         }
         Ok(())
     }

@@ -35,16 +35,33 @@ struct Names {
 /// Checks the bytes and says what they are.
 pub(crate) fn inspect(wasm: &[u8], max: u64) -> Result<Form, Refusal> {
     if wasm.len() as u64 > max {
-        return Err(refuse(TooLarge, format!("the module has {} bytes, at most {max} are taken", wasm.len())));
+        return Err(refuse(
+            TooLarge,
+            format!(
+                "the module has {} bytes, at most {max} are taken",
+                wasm.len()
+            ),
+        ));
     }
     if wasm.starts_with(b"\x7fELF") || wasmtime::Engine::detect_precompiled(wasm).is_some() {
-        return Err(refuse(Precompiled, "this is compiled native code; give the WebAssembly it was made from"));
+        return Err(refuse(
+            Precompiled,
+            "this is compiled native code; give the WebAssembly it was made from",
+        ));
     }
     if !wasm.starts_with(b"\0asm") {
-        return Err(refuse(BadModule, "this is not WebAssembly: it does not start with \\0asm"));
+        return Err(refuse(
+            BadModule,
+            "this is not WebAssembly: it does not start with \\0asm",
+        ));
     }
-    let names = read(wasm).map_err(|error| refuse(BadModule, format!("damaged WebAssembly: {error}")))??;
-    let form = if names.component { component(&names)? } else { core(wasm, &names)? };
+    let names = read(wasm)
+        .map_err(|error| refuse(BadModule, format!("damaged WebAssembly: {error}")))??;
+    let form = if names.component {
+        component(&names)?
+    } else {
+        core(wasm, &names)?
+    };
     Validator::new_with_features(features())
         .validate_all(wasm)
         .map_err(|error| refuse(BadModule, format!("not valid here: {error}")))?;
@@ -71,9 +88,14 @@ fn read(wasm: &[u8]) -> Result<Result<Names, Refusal>, wasmparser::BinaryReaderE
             Payload::End(_) => depth = depth.saturating_sub(1),
             Payload::CodeSectionStart { count, .. } => functions += u64::from(count),
             Payload::CodeSectionEntry(body) if body.range().len() > MAX_FUNCTION => {
-                return Ok(Err(refuse(TooLarge, format!("a function has more than {MAX_FUNCTION} bytes"))));
+                return Ok(Err(refuse(
+                    TooLarge,
+                    format!("a function has more than {MAX_FUNCTION} bytes"),
+                )));
             }
-            Payload::CustomSection(section) if depth == 1 => names.typed |= section.name().starts_with("component-type"),
+            Payload::CustomSection(section) if depth == 1 => {
+                names.typed |= section.name().starts_with("component-type")
+            }
             Payload::ComponentImportSection(section) if depth == 1 => {
                 for import in section {
                     names.imports.push(import?.name.name.to_owned());
@@ -98,7 +120,10 @@ fn read(wasm: &[u8]) -> Result<Result<Names, Refusal>, wasmparser::BinaryReaderE
         }
     }
     if functions > MAX_FUNCTIONS {
-        return Ok(Err(refuse(TooLarge, format!("the module has {functions} functions, at most {MAX_FUNCTIONS} are taken"))));
+        return Ok(Err(refuse(
+            TooLarge,
+            format!("the module has {functions} functions, at most {MAX_FUNCTIONS} are taken"),
+        )));
     }
     Ok(Ok(names))
 }
@@ -111,18 +136,38 @@ fn component(names: &Names) -> Result<Form, Refusal> {
 
 fn core(wasm: &[u8], names: &Names) -> Result<Form, Refusal> {
     if !names.typed {
-        return Err(if names.exports.iter().any(|name| name == "_start") { command() } else { no_contract() });
+        return Err(if names.exports.iter().any(|name| name == "_start") {
+            command()
+        } else {
+            no_contract()
+        });
     }
     let world = wit_component::metadata::decode(wasm)
         .map_err(|error| refuse(BadModule, format!("its component-type section: {error:#}")))?
         .1;
     let keys = |map: &mut dyn Iterator<Item = String>| map.collect::<Vec<_>>();
     let of = &world.resolve.worlds[world.world];
-    contract(&keys(&mut of.exports.keys().map(|key| world.resolve.name_world_key(key))))?;
-    imports(keys(&mut of.imports.keys().map(|key| world.resolve.name_world_key(key))).iter().map(String::as_str))?;
+    contract(&keys(
+        &mut of
+            .exports
+            .keys()
+            .map(|key| world.resolve.name_world_key(key)),
+    ))?;
+    imports(
+        keys(
+            &mut of
+                .imports
+                .keys()
+                .map(|key| world.resolve.name_world_key(key)),
+        )
+        .iter()
+        .map(String::as_str),
+    )?;
     // What neither the adapter nor the component model's own names satisfy.
     let stray = names.imports.iter().find(|module| {
-        !(module.contains(':') || module.starts_with(['[', '$', '_']) || module.as_str() == "wasi_snapshot_preview1")
+        !(module.contains(':')
+            || module.starts_with(['[', '$', '_'])
+            || module.as_str() == "wasi_snapshot_preview1")
     });
     match stray {
         Some(module) => Err(unknown_import(module)),
@@ -134,9 +179,18 @@ fn core(wasm: &[u8], names: &Names) -> Result<Form, Refusal> {
 fn contract(exports: &[String]) -> Result<(), Refusal> {
     let (package, host) = CONTRACT.split_once('@').unwrap_or((CONTRACT, ""));
     let prefix = format!("{package}/plugin@");
-    let mut versions = exports.iter().filter_map(|name| name.strip_prefix(prefix.as_str())).peekable();
+    let mut versions = exports
+        .iter()
+        .filter_map(|name| name.strip_prefix(prefix.as_str()))
+        .peekable();
     if versions.peek().is_none() {
-        return Err(if exports.iter().any(|name| name.starts_with("wasi:cli/run@")) { command() } else { no_contract() });
+        return Err(
+            if exports.iter().any(|name| name.starts_with("wasi:cli/run@")) {
+                command()
+            } else {
+                no_contract()
+            },
+        );
     }
     // A plugin may bring several, for hosts of several ages.
     let versions: Vec<&str> = versions.collect();
@@ -156,7 +210,10 @@ fn contract(exports: &[String]) -> Result<(), Refusal> {
 fn same_line(version: &str, host: &str) -> bool {
     let line = |text: &str| {
         let (line, patch) = text.rsplit_once('.')?;
-        patch.bytes().all(|b| b.is_ascii_digit()).then(|| line.to_owned())
+        patch
+            .bytes()
+            .all(|b| b.is_ascii_digit())
+            .then(|| line.to_owned())
     };
     line(version).is_some_and(|l| Some(l) == line(host))
 }
@@ -173,30 +230,46 @@ fn imports<'a>(mut imports: impl Iterator<Item = &'a str>) -> Result<(), Refusal
 const WASI: [&str; 6] = ["cli", "clocks", "filesystem", "io", "random", "sockets"];
 
 fn served(import: &str) -> bool {
-    let Some((path, version)) = import.split_once('@') else { return false };
-    let Some((package, interface)) = path.split_once('/') else { return false };
+    let Some((path, version)) = import.split_once('@') else {
+        return false;
+    };
+    let Some((package, interface)) = path.split_once('/') else {
+        return false;
+    };
     let (contract, host) = CONTRACT.split_once('@').unwrap_or((CONTRACT, ""));
     if package == contract {
         return ["log", "types"].contains(&interface) && same_line(version, host);
     }
-    package.strip_prefix("wasi:").is_some_and(|name| WASI.contains(&name)) && same_line(version, "0.2.0")
+    package
+        .strip_prefix("wasi:")
+        .is_some_and(|name| WASI.contains(&name))
+        && same_line(version, "0.2.0")
 }
 
 fn unknown_import(name: &str) -> Refusal {
     refuse(
         ContractMismatch,
-        format!("the plugin imports `{name}`, which this host does not have: it serves {CONTRACT} and WASI 0.2 without http"),
+        format!(
+            "the plugin imports `{name}`, which this host does not have: it serves {CONTRACT} and WASI 0.2 without http"
+        ),
     )
 }
 
 fn no_contract() -> Refusal {
-    refuse(ContractMismatch, format!("the module does not export the contract {CONTRACT}; build it with an SDK or with the WIT"))
+    refuse(
+        ContractMismatch,
+        format!(
+            "the module does not export the contract {CONTRACT}; build it with an SDK or with the WIT"
+        ),
+    )
 }
 
 fn command() -> Refusal {
     refuse(
         Unsupported,
-        format!("the module is a command (JSON on stdin and stdout), a door this host does not have yet; build it as a component that exports {CONTRACT}"),
+        format!(
+            "the module is a command (JSON on stdin and stdout), a door this host does not have yet; build it as a component that exports {CONTRACT}"
+        ),
     )
 }
 
@@ -206,19 +279,34 @@ mod tests {
 
     #[test]
     fn a_version_that_differs_in_the_last_number_is_served() {
-        for (version, served) in
-            [("0.1.0", true), ("0.1.9", true), ("0.2.0", false), ("1.1.0", false), ("0.1.0-draft", false), ("0.1", false)]
-        {
+        for (version, served) in [
+            ("0.1.0", true),
+            ("0.1.9", true),
+            ("0.2.0", false),
+            ("1.1.0", false),
+            ("0.1.0-draft", false),
+            ("0.1", false),
+        ] {
             assert_eq!(same_line(version, "0.1.0"), served, "{version}");
         }
     }
 
     #[test]
     fn imports_are_served_by_package_and_version() {
-        for name in ["wasi:io/streams@0.2.0", "wasi:sockets/tcp@0.2.9", "guesthouse:reconciler/log@0.1.0"] {
+        for name in [
+            "wasi:io/streams@0.2.0",
+            "wasi:sockets/tcp@0.2.9",
+            "guesthouse:reconciler/log@0.1.0",
+        ] {
             assert!(served(name), "{name}");
         }
-        for name in ["wasi:http/types@0.2.0", "wasi:io/streams@0.3.0", "guesthouse:reconciler/kube@0.1.0", "env", "wasi:io/streams"] {
+        for name in [
+            "wasi:http/types@0.2.0",
+            "wasi:io/streams@0.3.0",
+            "guesthouse:reconciler/kube@0.1.0",
+            "env",
+            "wasi:io/streams",
+        ] {
             assert!(!served(name), "{name}");
         }
     }

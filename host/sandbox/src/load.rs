@@ -43,12 +43,27 @@ pub(crate) struct Shared {
 impl Sandbox {
     /// Sets up the runtime: reserves the pool, opens the cache, starts the clock.
     pub fn new(settings: Settings) -> Result<Self, SandboxError> {
-        let shape = Shape { metering: settings.metering, stack: settings.stack };
+        let shape = Shape {
+            metering: settings.metering,
+            stack: settings.stack,
+        };
         let (engine, degraded) = engine::running(shape, settings.slots)?;
-        let cache = settings.cache.as_ref().map(|at| Cache::open(at, engine::identity(&engine))).transpose()?;
+        let cache = settings
+            .cache
+            .as_ref()
+            .map(|at| Cache::open(at, engine::identity(&engine)))
+            .transpose()?;
         let ticker = Ticker::start(&engine)?;
         let slots = Slots::new(settings.slots.max(1));
-        Ok(Self(Arc::new(Shared { engine, settings, slots, cache, degraded, compiling: Mutex::new(()), _ticker: ticker })))
+        Ok(Self(Arc::new(Shared {
+            engine,
+            settings,
+            slots,
+            cache,
+            degraded,
+            compiling: Mutex::new(()),
+            _ticker: ticker,
+        })))
     }
 
     /// Why calls are slower than they need be, if they are: the pool of instances could not be reserved.
@@ -60,11 +75,15 @@ impl Sandbox {
     /// the code, and takes a call's slot to ask for the descriptor. Works on a thread of its own.
     pub fn load(&self, wasm: &[u8]) -> Result<Plugin, Refusal> {
         std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().name("load".into()).stack_size(COMPILE_STACK);
+            let thread = std::thread::Builder::new()
+                .name("load".into())
+                .stack_size(COMPILE_STACK);
             let work = thread
                 .spawn_scoped(scope, || load(&self.0, wasm))
                 .map_err(|error| refuse(Host, format!("cannot start a thread to load: {error}")))?;
-            work.join().unwrap_or_else(|_| Err(refuse(BadModule, "reading the module made the host panic")))
+            work.join().unwrap_or_else(|_| {
+                Err(refuse(BadModule, "reading the module made the host panic"))
+            })
         })
     }
 }
@@ -73,13 +92,20 @@ fn load(host: &Arc<Shared>, wasm: &[u8]) -> Result<Plugin, Refusal> {
     let form = inspect(wasm, host.settings.max_module)?;
     let digest: [u8; 32] = Sha256::digest(wasm).into();
     let (component, cached) = component(host, wasm, form, &digest)?;
-    let linker = wasi::link(&component).map_err(|error| refuse(Host, format!("cannot be linked: {error:#}")))?;
+    let linker = wasi::link(&component)
+        .map_err(|error| refuse(Host, format!("cannot be linked: {error:#}")))?;
     let pre = linker
         .instantiate_pre(&component)
         .and_then(ReconcilerPre::new)
-        .map_err(|error| refuse(ContractMismatch, format!("its imports or exports have other types than the contract's: {error:#}")))?;
+        .map_err(|error| {
+            refuse(
+                ContractMismatch,
+                format!("its imports or exports have other types than the contract's: {error:#}"),
+            )
+        })?;
     let name = format!("sha256:{}", hex(&digest));
-    let describe = |descriptor| Plugin::new(host.clone(), pre.clone(), name.clone(), cached, descriptor);
+    let describe =
+        |descriptor| Plugin::new(host.clone(), pre.clone(), name.clone(), cached, descriptor);
     let descriptor = describe(None)
         .open(&Limits::default())
         .and_then(|mut guest| guest.describe())
@@ -89,11 +115,19 @@ fn load(host: &Arc<Shared>, wasm: &[u8]) -> Result<Plugin, Refusal> {
 }
 
 /// The compiled component, and whether it came from the cache.
-fn component(host: &Shared, wasm: &[u8], form: Form, digest: &[u8; 32]) -> Result<(Component, bool), Refusal> {
+fn component(
+    host: &Shared,
+    wasm: &[u8],
+    form: Form,
+    digest: &[u8; 32],
+) -> Result<(Component, bool), Refusal> {
     if let Some(code) = host.cache.as_ref().and_then(|cache| cache.get(digest)) {
         match native(&host.engine, &code) {
             Ok(component) => return Ok((component, true)),
-            Err(error) => tracing::warn!(error = format!("{error:#}"), "an entry of compiled code does not load, compiled anew"),
+            Err(error) => tracing::warn!(
+                error = format!("{error:#}"),
+                "an entry of compiled code does not load, compiled anew"
+            ),
         }
     }
     let component = match form {
@@ -101,12 +135,19 @@ fn component(host: &Shared, wasm: &[u8], form: Form, digest: &[u8; 32]) -> Resul
         Form::Component => wasm.to_vec(),
     };
     let settings = &host.settings;
-    let shape = Shape { metering: settings.metering, stack: settings.stack };
+    let shape = Shape {
+        metering: settings.metering,
+        stack: settings.stack,
+    };
     let code = {
-        let _one = host.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = host
+            .compiling
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         compile::compile(&settings.compiler, shape, &settings.budget, component)?
     };
-    let component = native(&host.engine, &code).map_err(|error| refuse(TooLarge, format!("does not fit in here: {error:#}")))?;
+    let component = native(&host.engine, &code)
+        .map_err(|error| refuse(TooLarge, format!("does not fit in here: {error:#}")))?;
     if let Some(cache) = &host.cache {
         cache.put(digest, &code);
     }
@@ -128,18 +169,122 @@ fn native(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
 fn check(descriptor: &Descriptor, supported: &Supported) -> Result<(), Refusal> {
     let name = &descriptor.name;
     let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    if name.is_empty() || name.len() > 63 || name.starts_with('-') || name.ends_with('-') || !name.bytes().all(lower) {
-        return Err(refuse(BadOutput, format!("describe: name: `{name}` is not a lower-case name of at most 63 characters, as in report-job")));
+    if name.is_empty()
+        || name.len() > 63
+        || name.starts_with('-')
+        || name.ends_with('-')
+        || !name.bytes().all(lower)
+    {
+        return Err(refuse(
+            BadOutput,
+            format!(
+                "describe: name: `{name}` is not a lower-case name of at most 63 characters, as in report-job"
+            ),
+        ));
     }
-    let unsupported = |part: String| Err(refuse(Unsupported, format!("the plugin {part}, which this host does not carry out yet")));
+    let unsupported = |part: String| {
+        Err(refuse(
+            Unsupported,
+            format!("the plugin {part}, which this host does not carry out yet"),
+        ))
+    };
     if descriptor.finalizes && !supported.finalize {
         return unsupported("finalizes (descriptor.finalizes)".into());
     }
     if let (Some(need), false) = (descriptor.needs.first(), supported.needs) {
-        return unsupported(format!("needs further objects (descriptor.needs: {})", need.name));
+        return unsupported(format!(
+            "needs further objects (descriptor.needs: {})",
+            need.name
+        ));
     }
-    if let Some(extension) = descriptor.extensions.iter().find(|name| !supported.extensions.contains(&name.as_str())) {
-        return unsupported(format!("cannot do without the extension `{extension}` (descriptor.extensions)"));
+    if let Some(extension) = descriptor
+        .extensions
+        .iter()
+        .find(|name| !supported.extensions.contains(&name.as_str()))
+    {
+        return unsupported(format!(
+            "cannot do without the extension `{extension}` (descriptor.extensions)"
+        ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guesthouse_core::contract::{Json, Kind, Need, Source, View};
+
+    fn descriptor() -> Descriptor {
+        Descriptor {
+            name: "report-job".into(),
+            version: String::new(),
+            sdk: String::new(),
+            kinds: Vec::new(),
+            needs: Vec::new(),
+            finalizes: false,
+            config_schema: None,
+            grants: Json::empty_object(),
+            extensions: Vec::new(),
+        }
+    }
+
+    #[track_caller]
+    fn refused(change: impl Fn(&mut Descriptor), supported: Supported, part: &str) {
+        let mut changed = descriptor();
+        change(&mut changed);
+        let refusal = check(&changed, &Supported::default()).unwrap_err();
+        assert_eq!(refusal.kind, Unsupported);
+        assert!(refusal.message.contains(part), "{refusal}");
+        assert_eq!(
+            check(&changed, &supported),
+            Ok(()),
+            "the same where the caller supports it"
+        );
+    }
+
+    #[test]
+    fn what_the_caller_does_not_carry_out_is_refused_by_name() {
+        let all = Supported {
+            finalize: true,
+            needs: true,
+            extensions: &["acme.io/x"],
+        };
+        assert_eq!(check(&descriptor(), &Supported::default()), Ok(()));
+        refused(|it| it.finalizes = true, all, "finalizes");
+        refused(
+            |it| it.extensions = vec!["acme.io/x".into()],
+            all,
+            "extension `acme.io/x`",
+        );
+        let source = Source::Owned(Kind {
+            api_version: "v1".into(),
+            kind: "Pod".into(),
+        });
+        let need = Need {
+            name: "pods".into(),
+            source,
+            view: View::Full,
+            limit: None,
+        };
+        refused(
+            |it| it.needs = vec![need.clone()],
+            all,
+            "descriptor.needs: pods",
+        );
+    }
+
+    #[test]
+    fn a_name_is_lower_case_and_short() {
+        for name in ["", "Report", "a_b", "-a", "a-", &"x".repeat(64)] {
+            let refusal = check(
+                &Descriptor {
+                    name: name.into(),
+                    ..descriptor()
+                },
+                &Supported::default(),
+            )
+            .unwrap_err();
+            assert_eq!(refusal.kind, BadOutput, "{name}");
+        }
+    }
 }

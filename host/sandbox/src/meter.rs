@@ -98,8 +98,13 @@ impl Meter {
     /// At a deadline: on, for as long as the thread was not given its time, or the end.
     fn deadline(&self) -> Result<Duration, Stop> {
         let used = cpu_time().saturating_sub(self.cpu_began);
-        let Some(cpu_left) = self.time.checked_sub(used).filter(|left| !left.is_zero()) else { return Err(Stop::Cpu) };
-        match (self.time * 4).checked_sub(self.began.elapsed()).filter(|left| !left.is_zero()) {
+        let Some(cpu_left) = self.time.checked_sub(used).filter(|left| !left.is_zero()) else {
+            return Err(Stop::Cpu);
+        };
+        match (self.time * 4)
+            .checked_sub(self.began.elapsed())
+            .filter(|left| !left.is_zero())
+        {
             Some(wall_left) => Ok(cpu_left.min(wall_left)),
             None => Err(Stop::Wall),
         }
@@ -107,7 +112,11 @@ impl Meter {
 }
 
 /// Sets the deadlines of a fresh store.
-pub(crate) fn arm(store: &mut Store<State>, metering: Metering, limits: &Limits) -> wasmtime::Result<()> {
+pub(crate) fn arm(
+    store: &mut Store<State>,
+    metering: Metering,
+    limits: &Limits,
+) -> wasmtime::Result<()> {
     store.limiter(|state| &mut state.meter);
     match metering {
         Metering::Epoch => {
@@ -133,16 +142,26 @@ pub(crate) fn fuel(limits: &Limits) -> u64 {
 
 /// Whole ticks that are surely as long as `time`: one more, since the current tick is partly over.
 fn ticks(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos().div_ceil(TICK.as_nanos())).unwrap_or(u64::MAX / 2).saturating_add(1)
+    u64::try_from(time.as_nanos().div_ceil(TICK.as_nanos()))
+        .unwrap_or(u64::MAX / 2)
+        .saturating_add(1)
 }
 
 fn cpu_time() -> Duration {
     let spent = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(u64::try_from(spent.tv_sec).unwrap_or(0), u32::try_from(spent.tv_nsec).unwrap_or(0))
+    Duration::new(
+        u64::try_from(spent.tv_sec).unwrap_or(0),
+        u32::try_from(spent.tv_nsec).unwrap_or(0),
+    )
 }
 
 impl ResourceLimiter for Meter {
-    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         let fits = desired as u64 <= MEMORY_RESERVATION;
         Ok(self.grow(desired.saturating_sub(current) as u64, fits))
     }
@@ -152,8 +171,16 @@ impl ResourceLimiter for Meter {
         Ok(())
     }
 
-    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(self.grow((desired.saturating_sub(current) as u64).saturating_mul(TABLE_ELEMENT), true))
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        Ok(self.grow(
+            (desired.saturating_sub(current) as u64).saturating_mul(TABLE_ELEMENT),
+            true,
+        ))
     }
 
     fn table_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
@@ -168,7 +195,10 @@ mod tests {
     use guesthouse_core::units::{Bytes, Span};
 
     fn meter(memory: u64) -> Meter {
-        Meter::start(&Limits { memory: Bytes(memory), ..Limits::default() })
+        Meter::start(&Limits {
+            memory: Bytes(memory),
+            ..Limits::default()
+        })
     }
 
     #[test]
@@ -187,14 +217,20 @@ mod tests {
         let mut meter = meter(1000);
         assert!(meter.memory_growing(0, 900, None).unwrap());
         assert!(meter.memory_growing(900, 1000, None).unwrap());
-        meter.memory_grow_failed(wasmtime::Error::msg("maximum")).unwrap();
+        meter
+            .memory_grow_failed(wasmtime::Error::msg("maximum"))
+            .unwrap();
         assert!(meter.table_growing(0, 12, None).unwrap());
     }
 
     #[test]
     fn one_memory_stays_within_the_reservation_whatever_the_limit() {
         let mut meter = meter(u64::MAX);
-        assert!(!meter.memory_growing(0, MEMORY_RESERVATION as usize + 1, None).unwrap());
+        assert!(
+            !meter
+                .memory_growing(0, MEMORY_RESERVATION as usize + 1, None)
+                .unwrap()
+        );
     }
 
     #[test]
@@ -206,7 +242,10 @@ mod tests {
 
     #[test]
     fn a_thread_without_cpu_time_is_extended_and_ends_at_four_times_the_limit() {
-        let mut meter = Meter::start(&Limits { time: Span(100), ..Limits::default() });
+        let mut meter = Meter::start(&Limits {
+            time: Span(100),
+            ..Limits::default()
+        });
         let ago = |span| Instant::now().checked_sub(span).unwrap();
         meter.cpu_began = cpu_time();
         meter.began = ago(Duration::from_millis(200));

@@ -84,7 +84,10 @@ impl Output {
         }
         let kept = cut(message, MAX_LINE.min(self.budget - LINE_COST));
         self.budget -= kept.len() + LINE_COST;
-        self.lines.push(LogLine { level, message: kept.to_owned() });
+        self.lines.push(LogLine {
+            level,
+            message: kept.to_owned(),
+        });
     }
 
     /// Bytes written to a standard stream.
@@ -119,8 +122,14 @@ impl Output {
         if self.err.open {
             self.end_line(Stream::Err);
         }
-        let lines = self.last.iter().filter(|line| !line.trim().is_empty() && !line.starts_with("note: "));
-        lines.map(|line| steady(line)).collect::<Vec<_>>().join("\n")
+        let lines = self
+            .last
+            .iter()
+            .filter(|line| !line.trim().is_empty() && !line.starts_with("note: "));
+        lines
+            .map(|line| steady(line))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     fn partial(&mut self, stream: Stream) -> &mut Partial {
@@ -134,7 +143,8 @@ impl Output {
         let line = self.partial(stream);
         line.open = true;
         let room = MAX_LINE - line.bytes.len();
-        line.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        line.bytes
+            .extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
     fn end_line(&mut self, stream: Stream) {
@@ -176,7 +186,10 @@ fn steady(line: &str) -> String {
     let mut steady = String::with_capacity(text.len());
     let mut rest = text.as_str();
     while let Some(at) = rest.find("0x") {
-        let digits = rest[at + 2..].bytes().take_while(u8::is_ascii_hexdigit).count();
+        let digits = rest[at + 2..]
+            .bytes()
+            .take_while(u8::is_ascii_hexdigit)
+            .count();
         steady.push_str(&rest[..at]);
         steady.push_str(if digits == 0 { "0x" } else { "0x…" });
         rest = &rest[at + 2 + digits..];
@@ -194,17 +207,26 @@ mod tests {
             output.write(Stream::Err, piece.as_bytes());
         }
         let (lines, dropped) = output.finish();
-        (lines.into_iter().map(|line| line.message).collect(), dropped)
+        (
+            lines.into_iter().map(|line| line.message).collect(),
+            dropped,
+        )
     }
 
     #[test]
     fn pieces_become_lines_and_an_open_end_is_one_too() {
-        assert_eq!(said(1000, &["a", "b\nc\n\nd"]), (vec!["ab".into(), "c".into(), String::new(), "d".into()], 0));
+        assert_eq!(
+            said(1000, &["a", "b\nc\n\nd"]),
+            (vec!["ab".into(), "c".into(), String::new(), "d".into()], 0)
+        );
     }
 
     #[test]
     fn over_the_budget_lines_are_cut_then_counted() {
-        assert_eq!(said(LINE_COST as u64 + 3, &["abcdef\n", "g\n", "h"]), (vec!["abc".into()], 2));
+        assert_eq!(
+            said(LINE_COST as u64 + 3, &["abcdef\n", "g\n", "h"]),
+            (vec!["abc".into()], 2)
+        );
         let long = "x".repeat(MAX_LINE * 3);
         assert_eq!(said(1 << 20, &[&long, &long]).0, ["x".repeat(MAX_LINE)]);
     }
@@ -216,7 +238,11 @@ mod tests {
         output.write(Stream::Err, b"\nthread 'main' (1) panicked at src/lib.rs:1:2:\nboom at 0xdeadBEEF 0xyz\nnote: run with `RUST_BACKTRACE=1`\n");
         output.write(Stream::Err, "more\n".repeat(100).as_bytes());
         let words = output.last_words();
-        assert!(words.starts_with("thread 'main' panicked at src/lib.rs:1:2:\nboom at 0x… 0xyz\nmore\n"), "{words}");
+        assert!(
+            words
+                .starts_with("thread 'main' panicked at src/lib.rs:1:2:\nboom at 0x… 0xyz\nmore\n"),
+            "{words}"
+        );
         assert_eq!(words.lines().count(), LAST_LINES - 1);
     }
 

@@ -8,12 +8,7 @@ use guesthouse_core::{
     refusal::Refusal,
 };
 
-use crate::{
-    Called, Guest, Verb,
-    bindings::ReconcilerPre,
-    load::Shared,
-    state::State,
-};
+use crate::{Called, Guest, Verb, bindings::ReconcilerPre, load::Shared, state::State};
 
 /// A WebAssembly module at one digest, ready to be called. Cheap to clone.
 #[derive(Clone)]
@@ -47,7 +42,13 @@ impl Plugin {
             grants: Json::empty_object(),
             extensions: Vec::new(),
         });
-        Self(Arc::new(Inner { host, pre, digest, cached, descriptor }))
+        Self(Arc::new(Inner {
+            host,
+            pre,
+            digest,
+            cached,
+            descriptor,
+        }))
     }
 
     /// `sha256:` and the hash of the bytes as they were given, in hex: what names this plugin in logs and policy.
@@ -72,7 +73,12 @@ impl Plugin {
                 let result = guest.call(verb, seen);
                 guest.finish(result)
             }
-            Err(refusal) => Called { result: Err(refusal), logs: Vec::new(), dropped_logs: 0, used: Default::default() },
+            Err(refusal) => Called {
+                result: Err(refusal),
+                logs: Vec::new(),
+                dropped_logs: 0,
+                used: Default::default(),
+            },
         }
     }
 
@@ -85,6 +91,8 @@ impl Plugin {
 
 impl std::fmt::Debug for Plugin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plugin").field("digest", &self.0.digest).finish_non_exhaustive()
+        f.debug_struct("Plugin")
+            .field("digest", &self.0.digest)
+            .finish_non_exhaustive()
     }
 }

@@ -4,6 +4,7 @@ use guesthouse_core::{
     contract::cut,
     limits::Limits,
     refusal::{Refusal, RefusalKind},
+    units::Span,
 };
 use wasmtime::Trap;
 
@@ -16,70 +17,142 @@ pub(crate) fn refuse(kind: RefusalKind, message: impl Into<String>) -> Refusal {
     Refusal::new(kind, message)
 }
 
-/// Why a call ended without a reply. The order matters: what this host stopped or denied comes before what the guest did
-/// about it, since a guest that was refused memory panics.
+/// Why an instance could not be made.
+pub(crate) fn not_opened(error: &wasmtime::Error, state: &mut State, limits: &Limits) -> Refusal {
+    explain(
+        error,
+        state,
+        limits,
+        RefusalKind::ContractMismatch,
+        "its exports have other types than the contract's",
+    )
+}
+
+/// Why a call ended without a reply.
 pub(crate) fn ended(error: &wasmtime::Error, state: &mut State, limits: &Limits) -> Refusal {
-    let (kind, text) = reason(error, state, limits);
+    explain(
+        error,
+        state,
+        limits,
+        RefusalKind::BadOutput,
+        "what came back breaks the component model's rules",
+    )
+}
+
+/// The order matters: what this host stopped or denied comes before what the guest did about it, since a guest that was
+/// refused memory panics. What is left over is `otherwise`.
+fn explain(
+    error: &wasmtime::Error,
+    state: &mut State,
+    limits: &Limits,
+    otherwise: RefusalKind,
+    text: &str,
+) -> Refusal {
+    let (kind, text) =
+        reason(error, state, limits).unwrap_or_else(|root| (otherwise, format!("{text}: {root}")));
     // Where a call was cut off by time differs from call to call, and so would its last words.
-    let words = if kind == RefusalKind::Timeout { String::new() } else { state.output.last_words() };
-    let text = if words.is_empty() { text } else { format!("{text}: {words}") };
+    let words = if kind == RefusalKind::Timeout {
+        String::new()
+    } else {
+        state.output.last_words()
+    };
+    let text = if words.is_empty() {
+        text
+    } else {
+        format!("{text}: {words}")
+    };
     refuse(kind, cut(&text, MAX_TEXT))
 }
 
-fn reason(error: &wasmtime::Error, state: &State, limits: &Limits) -> (RefusalKind, String) {
+/// The kind and the text, or the error's own text where only the phase says what it means.
+fn reason(
+    error: &wasmtime::Error,
+    state: &State,
+    limits: &Limits,
+) -> Result<(RefusalKind, String), String> {
     if let Some(stop) = error.downcast_ref::<Stop>() {
-        return stopped(*stop, limits);
+        return Ok(stopped(*stop, limits));
     }
     if state.meter.denied() {
-        return (
-            RefusalKind::OutOfMemory,
-            format!("memories and tables together would be over {} (limits.memory)", limits.memory),
+        let text = format!(
+            "memories and tables together would be over {} (limits.memory)",
+            limits.memory
         );
+        return Ok((RefusalKind::OutOfMemory, text));
     }
     if let Some(trap) = error.downcast_ref::<Trap>() {
-        return trapped(*trap, state, limits);
+        return Ok(trapped(*trap, state, limits));
     }
     let root = error.root_cause().to_string();
     // The runtime keeps the type of this error to itself.
     if root.contains("fuel allocated for hostcalls") {
-        return (
-            RefusalKind::TooLarge,
-            format!("the plugin handed the host more than {} at once (limits.output)", limits.output),
+        let text = format!(
+            "the plugin handed the host more than {} at once (limits.output)",
+            limits.output
         );
+        return Ok((RefusalKind::TooLarge, text));
     }
-    if error.downcast_ref::<wasmtime::PoolConcurrencyLimitError>().is_some() {
-        return (RefusalKind::Host, format!("no room for another instance: {root}"));
+    if error
+        .downcast_ref::<wasmtime::PoolConcurrencyLimitError>()
+        .is_some()
+    {
+        return Ok((
+            RefusalKind::Host,
+            format!("no room for another instance: {root}"),
+        ));
     }
-    (RefusalKind::BadOutput, format!("what came back breaks the component model's rules: {root}"))
+    Err(root)
 }
 
 fn stopped(stop: Stop, limits: &Limits) -> (RefusalKind, String) {
     match stop {
-        Stop::Cpu => (RefusalKind::Timeout, format!("the call used up its {} of CPU time (limits.time)", limits.time)),
-        Stop::Wall => (
+        // One text for both: which of them comes first is the machine's affair, and would be a write each time it changes.
+        Stop::Cpu | Stop::Wall => (
             RefusalKind::Timeout,
             format!(
-                "the call was not given its {} of CPU time (limits.time) within four times that; the host is overloaded",
-                limits.time
+                "the call took longer than {} of CPU time, or than {} by the clock (limits.time)",
+                limits.time,
+                Span(limits.time.0.saturating_mul(4))
             ),
         ),
-        Stop::Exit { failed: true } => (RefusalKind::Panic, "the plugin ended itself with a failure instead of returning".into()),
-        Stop::Exit { failed: false } => (RefusalKind::Panic, "the plugin ended itself instead of returning".into()),
-        Stop::Used(what) => {
-            (RefusalKind::Trap, format!("the plugin used {what}, which plugins do not have: ask for it in the decision"))
-        }
-        Stop::TooMuch(what) => (RefusalKind::Trap, format!("the plugin asked for too much at once: {what}")),
+        Stop::Exit { failed: true } => (
+            RefusalKind::Panic,
+            "the plugin ended itself with a failure instead of returning".into(),
+        ),
+        Stop::Exit { failed: false } => (
+            RefusalKind::Panic,
+            "the plugin ended itself instead of returning".into(),
+        ),
+        Stop::Used(what) => (
+            RefusalKind::Trap,
+            format!(
+                "the plugin used {what}, which plugins do not have: ask for it in the decision"
+            ),
+        ),
+        Stop::TooMuch(what) => (
+            RefusalKind::Trap,
+            format!("the plugin asked for too much at once: {what}"),
+        ),
     }
 }
 
 fn trapped(trap: Trap, state: &State, limits: &Limits) -> (RefusalKind, String) {
     match trap {
-        Trap::StackOverflow => (RefusalKind::StackOverflow, "the plugin's calls are nested too deeply; is there a recursion without end?".into()),
-        Trap::OutOfFuel | Trap::Interrupt => {
-            (RefusalKind::Timeout, format!("the call used up the instructions for {} (limits.time)", limits.time))
-        }
+        Trap::StackOverflow => (
+            RefusalKind::StackOverflow,
+            "the plugin's calls are nested too deeply; is there a recursion without end?".into(),
+        ),
+        Trap::OutOfFuel | Trap::Interrupt => (
+            RefusalKind::Timeout,
+            format!(
+                "the call used up the instructions for {} (limits.time)",
+                limits.time
+            ),
+        ),
         // What Rust, C and Go do at the end of a panic or an abort; before it they say why.
-        Trap::UnreachableCodeReached if state.output.spoke() => (RefusalKind::Panic, "the plugin panicked".into()),
+        Trap::UnreachableCodeReached if state.output.spoke() => {
+            (RefusalKind::Panic, "the plugin panicked".into())
+        }
         other => (RefusalKind::Trap, other.to_string()),
     }
 }

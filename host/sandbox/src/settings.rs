@@ -75,7 +75,10 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { time: Duration::from_secs(60), memory: 2 << 30 }
+        Self {
+            time: Duration::from_secs(60),
+            memory: 2 << 30,
+        }
     }
 }
 

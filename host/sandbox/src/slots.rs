@@ -4,8 +4,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// The free slots.
 pub(crate) struct Slots {
-    free: Mutex<usize>,
+    state: Mutex<State>,
     freed: Condvar,
+}
+
+struct State {
+    free: usize,
+    /// Waking nobody is a system call too.
+    waiting: usize,
 }
 
 /// One taken slot; dropped after the instance that sat in it.
@@ -13,23 +19,37 @@ pub(crate) struct Slot(Arc<Slots>);
 
 impl Slots {
     pub(crate) fn new(count: usize) -> Arc<Self> {
-        Arc::new(Self { free: Mutex::new(count), freed: Condvar::new() })
+        Arc::new(Self {
+            state: Mutex::new(State {
+                free: count,
+                waiting: 0,
+            }),
+            freed: Condvar::new(),
+        })
     }
 
     /// Waits for a free slot.
     pub(crate) fn take(self: &Arc<Self>) -> Slot {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        while *free == 0 {
-            free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while state.free == 0 {
+            state.waiting += 1;
+            state = self
+                .freed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
         }
-        *free -= 1;
+        state.free -= 1;
         Slot(self.clone())
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.0.freed.notify_one();
+        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.free += 1;
+        if state.waiting > 0 {
+            self.0.freed.notify_one();
+        }
     }
 }

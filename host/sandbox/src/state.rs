@@ -13,6 +13,10 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new(limits: &Limits) -> Self {
-        Self { meter: Meter::start(limits), output: Output::new(limits.logs.0), world: World::default() }
+        Self {
+            meter: Meter::start(limits),
+            output: Output::new(limits.logs.0),
+            world: World::default(),
+        }
     }
 }

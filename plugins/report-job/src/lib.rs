@@ -29,7 +29,8 @@ impl Reconciler for ReportJob {
     fn describe() -> Plugin {
         Plugin::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
             .serves(crd())
-            .grants(&json!({"http": [{"host": "*", "methods": ["PUT"]}]}))
+            // The host stands for the one in the mapping's config.
+            .grants(&json!({"http": [{"host": "exporter.example", "methods": ["PUT"], "path": "/reports/"}]}))
     }
 
     fn reconcile(seen: &Observation<Self>) -> Result<Decision<ReportJobStatus>, Failure> {
@@ -45,7 +46,11 @@ impl Reconciler for ReportJob {
                 failed(seen, ReportJobStatus { retries, ..before }, cause(send))
             }
             Receipt::Failed(send) => {
-                let status = ReportJobStatus { retries: i64::from(send.attempts), message: Some(cause(send)), ..before };
+                let status = ReportJobStatus {
+                    retries: i64::from(send.attempts),
+                    message: Some(cause(send)),
+                    ..before
+                };
                 mirrored(seen, Decision::new().http(export(seen)), status)
             }
             Receipt::Unsent => mirrored(seen, Decision::new().http(export(seen)), before),
@@ -85,7 +90,12 @@ fn export(seen: &Observation<ReportJob>) -> Http {
     escape(&mut url, namespace);
     url.push('.');
     escape(&mut url, name);
-    Http::put(EXPORT, url).json(&Body { report: &seen.spec().report, format: &seen.spec().format, namespace, name })
+    Http::put(EXPORT, url).json(&Body {
+        report: &seen.spec().report,
+        format: &seen.spec().format,
+        namespace,
+        name,
+    })
 }
 
 /// Percent-encodes all that is not unreserved (RFC 3986, 2.3).
@@ -102,20 +112,49 @@ fn escape(url: &mut String, part: &str) {
     }
 }
 
-fn done(seen: &Observation<ReportJob>, before: ReportJobStatus, answer: &Response) -> Decision<ReportJobStatus> {
+fn done(
+    seen: &Observation<ReportJob>,
+    before: ReportJobStatus,
+    answer: &Response,
+) -> Decision<ReportJobStatus> {
     #[derive(Deserialize)]
     struct Made {
         url: String,
     }
-    let url = answer.json::<Made>().map(|made| made.url).or_else(|| answer.header("location").map(String::from));
-    let note = ["exported", url.as_deref().map_or("", |_| " to "), url.as_deref().unwrap_or_default()].concat();
-    let status = ReportJobStatus { phase: Phase::Done, url, message: None, ..before };
+    let url = answer
+        .json::<Made>()
+        .map(|made| made.url)
+        .or_else(|| answer.header("location").map(String::from));
+    let note = [
+        "exported",
+        url.as_deref().map_or("", |_| " to "),
+        url.as_deref().unwrap_or_default(),
+    ]
+    .concat();
+    let status = ReportJobStatus {
+        phase: Phase::Done,
+        url,
+        message: None,
+        ..before
+    };
     mirrored(seen, Decision::new().event("Exported", note), status)
 }
 
-fn failed(seen: &Observation<ReportJob>, before: ReportJobStatus, cause: String) -> Decision<ReportJobStatus> {
+fn failed(
+    seen: &Observation<ReportJob>,
+    before: ReportJobStatus,
+    cause: String,
+) -> Decision<ReportJobStatus> {
     let decision = Decision::new().warning("ExportFailed", cause.as_str());
-    mirrored(seen, decision, ReportJobStatus { phase: Phase::Failed, message: Some(cause), ..before })
+    mirrored(
+        seen,
+        decision,
+        ReportJobStatus {
+            phase: Phase::Failed,
+            message: Some(cause),
+            ..before
+        },
+    )
 }
 
 /// With that status, and with the label that mirrors its phase where the object's differs.
@@ -126,7 +165,11 @@ fn mirrored(
 ) -> Decision<ReportJobStatus> {
     let label = status.phase.label();
     let decision = decision.status(status);
-    if seen.label(PHASE_LABEL).as_deref() == Some(label) { decision } else { decision.label(PHASE_LABEL, label) }
+    if seen.label(PHASE_LABEL).as_deref() == Some(label) {
+        decision
+    } else {
+        decision.label(PHASE_LABEL, label)
+    }
 }
 
 /// Why the last attempt had no definite answer. No counter: each new text would be a write.
@@ -142,5 +185,11 @@ fn rejection(answer: &Response) -> String {
         end -= 1;
     }
     let code = answer.code.to_string();
-    ["the exporter answered ", &code, if end > 0 { ": " } else { "" }, &said[..end]].concat()
+    [
+        "the exporter answered ",
+        &code,
+        if end > 0 { ": " } else { "" },
+        &said[..end],
+    ]
+    .concat()
 }

@@ -75,7 +75,8 @@ fn what_is_not_one_json_object_in_utf8_is_refused() {
         "\"a\"",
         "{\"metadata\":{}",
         "{}{}",
-        "{\"metadata\":[]}",
+        "[]",
+        "[\"v1\",\"A\"]",
         "{\"metadata\":{\"name\":1}}",
     ] {
         assert!(

@@ -50,18 +50,29 @@ impl Pass {
             return self.end(Outcome::Unchanged, None, None);
         }
         if !self.forced {
-            if let Some(memo) = self.carry.memo.filter(|memo| memo.covers == self.covers()) {
+            // A wake that has come bypasses the memo, whoever brought the key here.
+            let holds = |memo: &super::Memo| {
+                memo.covers == self.covers() && memo.wake.is_none_or(|at| now < at)
+            };
+            if let Some(memo) = self.carry.memo.filter(holds) {
                 return self.skip(memo);
             }
-            if let Some(retry) = &self.journal.retry
-                && retry.next_at.is_none()
-                && retry.basis == self.basis()
-            {
+            if self.is_given_up() {
                 let cause = Cause::new(Outcome::Stalled.reason(), self.journal.message.clone());
-                return self.end(self.journal.outcome, Some(cause), None);
+                return self.end(Outcome::Stalled, Some(cause), None);
             }
         }
         self.call()
+    }
+
+    /// Given up on this generation, plugin and mapping, and said so: the journal is written after everything else.
+    fn is_given_up(&self) -> bool {
+        self.journal.outcome == Outcome::Stalled
+            && self
+                .journal
+                .retry
+                .as_ref()
+                .is_some_and(|retry| retry.next_at.is_none() && retry.basis == self.basis())
     }
 
     /// The call is skipped, never the pass: the timer of the wake stays.
@@ -166,6 +177,7 @@ impl Pass {
             round: self.round,
             extensions: Vec::new(),
         };
+        self.calls += 1;
         self.stage = Stage::Calling;
         self.as_host(StepAction::Call(Box::new(observation)))
     }

@@ -44,9 +44,18 @@ impl Pass {
                 self.status_written(*finale, result, now)
             }
             (Stage::Rereading(finale), Told::Object(found)) => self.reread(*finale, found, now),
+            (Stage::Closing(finale), Told::Journaled(result)) => {
+                match self.journal_stands(result, now) {
+                    Ok(()) => self.conclude(*finale),
+                    Err(step) => *step,
+                }
+            }
             (Stage::Telling(end), Told::Done) => self.ended(end),
             (_, told) => self.cluster_failed(
-                &format!("the driver told {told:?} where something else was asked"),
+                &format!(
+                    "the driver told `{}` where something else was asked",
+                    told.name()
+                ),
                 None,
                 now,
             ),
@@ -120,27 +129,24 @@ impl Pass {
             .conditions
             .iter()
             .find(|condition| condition.type_ == "Ready");
-        let (outcome, cause, at, backoff) = match self.owed(&checked) {
-            Owed::Retry(cause, at) => (Outcome::Retrying, Some(cause), Some(at), true),
-            Owed::Blocked(cause) => (Outcome::Waiting, Some(cause), None, false),
+        let (outcome, cause, retry_at) = match self.owed(&checked) {
+            Owed::Retry(cause, at) => (Outcome::Retrying, Some(cause), Some(at)),
+            Owed::Blocked(cause) => (Outcome::Waiting, Some(cause), None),
             Owed::Nothing => match ready {
                 Some(ready) if ready.status == ConditionStatus::Unknown => (
                     Outcome::Waiting,
                     Some(Cause::new(&ready.reason, &ready.message)),
                     None,
-                    false,
                 ),
-                _ => (Outcome::Applied, None, None, false),
+                _ => (Outcome::Applied, None, None),
             },
         };
-        self.journal.retry = None;
-        let wake = [at, checked.wake].into_iter().flatten().min();
         self.finish(
             Finale {
                 outcome,
                 cause,
-                wake,
-                backoff,
+                retry_at,
+                wake: checked.wake,
                 handled: true,
                 labels: decision.labels,
                 annotations: decision.annotations,
@@ -200,8 +206,8 @@ impl Pass {
         if rejection.outcome == Outcome::PluginFailed {
             return self.plugin_failed(rejection.cause, now);
         }
-        // Trying again changes nothing until the object, the plugin or the mapping does.
-        self.give_up(self.attempt());
+        // Trying again changes nothing until the object, the plugin or the mapping does. The call itself did not fail.
+        self.journal.retry = None;
         self.finish(
             Finale::trouble(rejection.outcome, rejection.cause, None),
             now,

@@ -4,13 +4,17 @@
 //! carries the steps out on a cluster, `guesthouse render` prints them, tests drive them by hand and stop after any of them:
 //! one logic, several drivers. The order of the steps is the order of the guarantees:
 //!
-//! `gate → (call → check → send → journal)* → journal → labels → status → events → end`
+//! `gate → (call → check → send → journal)* → journal a counted failure → labels → status → journal how it ended → events → end`
 //!
+//! - A failed pass is counted in the journal before anybody sees it. That an object is settled or given up is journaled last:
+//!   a crash before it costs a call that says the same again, a crash after it finds everything done, so a journal that says
+//!   `stalled` is enough to leave the object alone.
 //! - A receipt is journaled before anything is built on it; an at-most-once intent before its request.
 //! - The whole decision is checked before any write; one bad part, and nothing is done.
 //! - Status is the acknowledgement: it is written last, once, and only when it differs.
 //! - Every step is total: told something it did not ask for, a pass ends `cluster-failed` and is begun again.
 
+mod ending;
 mod finale;
 mod gate;
 mod machine;
@@ -19,7 +23,7 @@ mod step;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-pub use finale::short_digest;
+pub use ending::short_digest;
 pub use gate::PAUSED;
 pub use step::*;
 
@@ -105,6 +109,11 @@ pub struct Pass {
     tried: BTreeSet<(String, Option<String>)>,
     new_receipt: bool,
     conflicts: u32,
+    /// The server refused a write of this pass; what it said is written instead, once.
+    refused: bool,
+    /// The object was changed by others since the plugin saw it, and read again.
+    unseen: bool,
+    calls: u32,
     writes: u32,
     /// Of those, the ones that gave the object a new version.
     object_writes: u32,
@@ -160,6 +169,8 @@ enum Stage {
     Writing(Box<Finale>),
     /// The object after a conflict.
     Rereading(Box<Finale>),
+    /// That the journal says how it ended.
+    Closing(Box<Finale>),
     /// That Events were told.
     Telling(Box<End>),
     /// Nothing more.
@@ -171,8 +182,11 @@ enum Stage {
 struct Finale {
     outcome: Outcome,
     cause: Option<crate::contract::Cause>,
+    /// The deadline of a backoff.
+    retry_at: Option<Time>,
+    /// The wake the plugin asked for.
     wake: Option<Time>,
-    backoff: bool,
+    /// A decision was carried out: the failures before it no longer count.
     handled: bool,
     labels: std::collections::BTreeMap<String, Option<String>>,
     annotations: std::collections::BTreeMap<String, Option<String>>,
@@ -249,6 +263,9 @@ impl Pass {
             tried: BTreeSet::new(),
             new_receipt: false,
             conflicts: 0,
+            refused: false,
+            unseen: false,
+            calls: 0,
             writes: 0,
             object_writes: 0,
             told: None,

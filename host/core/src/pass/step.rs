@@ -120,6 +120,20 @@ pub enum Told {
     Done,
 }
 
+impl Told {
+    /// A name for messages: what is told may be a whole object, which belongs into none.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Told::Object(_) => "object",
+            Told::Reply(_) => "reply",
+            Told::Journaled(_) => "journaled",
+            Told::Sent(_) => "sent",
+            Told::Written(_) => "written",
+            Told::Done => "done",
+        }
+    }
+}
+
 /// What became of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sent {

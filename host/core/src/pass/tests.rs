@@ -1,1 +1,14 @@
+//! Whole passes in memory: a cluster, an exporter and a clock that a driver moves, crashes included.
+//!
+//! Oracles look at the world (objects, journals, Events, the exporter's ledger), never at what a pass says of itself.
 
+mod conflicts;
+mod crashes;
+mod driver;
+mod endings;
+mod failures;
+mod plugins;
+mod rules;
+mod sends;
+mod told;
+mod world;

@@ -75,7 +75,12 @@ impl Discovery {
     }
 
     /// What is served as `kind` of `api_version` (`group/version`, or `v1`), or `None` if nothing is: such a kind may come.
-    pub async fn resolve(&self, identity: &Identity, api_version: &str, kind: &str) -> Result<Option<Resource>, RequestError> {
+    pub async fn resolve(
+        &self,
+        identity: &Identity,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<Option<Resource>, RequestError> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let mut path = String::from(if group.is_empty() { "/api" } else { "/apis" });
         if !group.is_empty() {
@@ -86,7 +91,9 @@ impl Discovery {
             Err(RequestError::NotServed(_) | RequestError::NotFound(_)) => return Ok(None),
             answer => answer?,
         };
-        let Some(mut resource) = find(answer.text()?, group, version, kind)? else { return Ok(None) };
+        let Some(mut resource) = find(answer.text()?, group, version, kind)? else {
+            return Ok(None);
+        };
         // CRDs' groups have a dot; built-in groups without one cannot be CRDs, so they are not asked for.
         if group.contains('.') {
             resource.crd = self.crd(identity, &resource).await?.map(Arc::new);
@@ -95,22 +102,43 @@ impl Discovery {
     }
 
     /// The CRD behind a resource, if there is one and it may be read.
-    pub async fn crd(&self, identity: &Identity, resource: &Resource) -> Result<Option<CrdInfo>, RequestError> {
+    pub async fn crd(
+        &self,
+        identity: &Identity,
+        resource: &Resource,
+    ) -> Result<Option<CrdInfo>, RequestError> {
         let mut path = String::from("/apis/apiextensions.k8s.io/v1/customresourcedefinitions");
-        push_segment(&mut path, &format!("{}.{}", resource.plural, resource.group))?;
+        push_segment(
+            &mut path,
+            &format!("{}.{}", resource.plural, resource.group),
+        )?;
         match self.api.read(identity, &path).await {
             Ok(answer) => Ok(Some(read_crd(answer.text()?, &resource.version)?)),
-            Err(RequestError::NotServed(_) | RequestError::NotFound(_) | RequestError::Forbidden(_)) => Ok(None),
+            Err(
+                RequestError::NotServed(_) | RequestError::NotFound(_) | RequestError::Forbidden(_),
+            ) => Ok(None),
             Err(error) => Err(error),
         }
     }
 }
 
-fn find(text: &str, group: &str, version: &str, kind: &str) -> Result<Option<Resource>, RequestError> {
-    let list: ResourceList =
-        serde_json::from_str(text).map_err(|error| RequestError::Unreadable(format!("discovery of {group}/{version}: {error}")))?;
+fn find(
+    text: &str,
+    group: &str,
+    version: &str,
+    kind: &str,
+) -> Result<Option<Resource>, RequestError> {
+    let list: ResourceList = serde_json::from_str(text).map_err(|error| {
+        RequestError::Unreadable(format!("discovery of {group}/{version}: {error}"))
+    })?;
     // Subresources repeat the kind, or name another one (`deployments/scale` is a `Scale`).
-    let Some(served) = list.resources.iter().find(|served| served.kind == kind && !served.name.contains('/')) else { return Ok(None) };
+    let Some(served) = list
+        .resources
+        .iter()
+        .find(|served| served.kind == kind && !served.name.contains('/'))
+    else {
+        return Ok(None);
+    };
     let status = |other: &Served| other.name.strip_suffix("/status") == Some(served.name.as_str());
     Ok(Some(Resource {
         group: group.into(),
@@ -124,10 +152,20 @@ fn find(text: &str, group: &str, version: &str, kind: &str) -> Result<Option<Res
 }
 
 fn read_crd(text: &str, version: &str) -> Result<CrdInfo, RequestError> {
-    let unreadable = |error: serde_json::Error| RequestError::Unreadable(format!("CustomResourceDefinition: {error}"));
+    let unreadable = |error: serde_json::Error| {
+        RequestError::Unreadable(format!("CustomResourceDefinition: {error}"))
+    };
     let crd: Crd<'_> = serde_json::from_str(text).map_err(unreadable)?;
-    let schema = crd.spec.versions.into_iter().find(|served| served.name == version).and_then(|served| served.schema);
-    let schema = schema.map(|schema| serde_json::from_str::<CrdSchema>(schema.get())).transpose().map_err(unreadable)?;
+    let schema = crd
+        .spec
+        .versions
+        .into_iter()
+        .find(|served| served.name == version)
+        .and_then(|served| served.schema);
+    let schema = schema
+        .map(|schema| serde_json::from_str::<CrdSchema>(schema.get()))
+        .transpose()
+        .map_err(unreadable)?;
     Ok(CrdInfo {
         name: crd.metadata.name.into(),
         uid: crd.metadata.uid.into(),
@@ -149,9 +187,15 @@ mod tests {
     #[test]
     fn a_kind_is_found_apart_from_its_subresources() {
         let found = find(LIST, "apps", "v1", "Deployment").unwrap().unwrap();
-        assert_eq!((&*found.plural, found.namespaced, found.has_status), ("deployments", true, true));
+        assert_eq!(
+            (&*found.plural, found.namespaced, found.has_status),
+            ("deployments", true, true)
+        );
         let found = find(LIST, "apps", "v1", "Revision").unwrap().unwrap();
-        assert_eq!((&*found.plural, found.namespaced, found.has_status), ("revisions", false, false));
+        assert_eq!(
+            (&*found.plural, found.namespaced, found.has_status),
+            ("revisions", false, false)
+        );
         assert_eq!(find(LIST, "apps", "v1", "Scale").unwrap(), None);
         assert!(find("[", "apps", "v1", "Scale").is_err());
     }
@@ -161,7 +205,10 @@ mod tests {
         let text = r#"{"metadata":{"name":"a.b.c","uid":"u","generation":3},"spec":{"versions":[
             {"name":"v1","schema":{"openAPIV3Schema":{"type":"object"}}},{"name":"v2"}]}}"#;
         let crd = read_crd(text, "v1").unwrap();
-        assert_eq!((&*crd.uid, crd.generation, crd.schema), ("u", 3, Some(serde_json::json!({"type": "object"}))));
+        assert_eq!(
+            (&*crd.uid, crd.generation, crd.schema),
+            ("u", 3, Some(serde_json::json!({"type": "object"})))
+        );
         assert_eq!(read_crd(text, "v2").unwrap().schema, None);
         assert_eq!(read_crd(text, "v3").unwrap().schema, None);
     }

@@ -106,8 +106,15 @@ impl RequestError {
             409 if status.reason == "AlreadyExists" => RequestError::AlreadyExists(message),
             409 => RequestError::Conflict(message),
             410 => RequestError::Gone(message),
-            429 => RequestError::Throttled { retry_after: status.retry_after(headers), message },
-            500..=599 => RequestError::Server { code, retry_after: status.retry_after(headers), message },
+            429 => RequestError::Throttled {
+                retry_after: status.retry_after(headers),
+                message,
+            },
+            500..=599 => RequestError::Server {
+                code,
+                retry_after: status.retry_after(headers),
+                message,
+            },
             code => RequestError::Other { code, message },
         }
     }
@@ -115,14 +122,20 @@ impl RequestError {
     /// How long the server asked to be left alone.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            RequestError::Throttled { retry_after, .. } | RequestError::Server { retry_after, .. } => *retry_after,
+            RequestError::Throttled { retry_after, .. }
+            | RequestError::Server { retry_after, .. } => *retry_after,
             _ => None,
         }
     }
 
     /// Whether the cluster failed rather than refused: 429, 5xx or no answer. Such an error says nothing about the object.
     pub fn is_cluster_failure(&self) -> bool {
-        matches!(self, RequestError::Throttled { .. } | RequestError::Server { .. } | RequestError::Unreachable(_))
+        matches!(
+            self,
+            RequestError::Throttled { .. }
+                | RequestError::Server { .. }
+                | RequestError::Unreachable(_)
+        )
     }
 }
 
@@ -154,13 +167,25 @@ impl Status {
         if !self.message.is_empty() {
             return self.message.clone();
         }
-        let text: String = String::from_utf8_lossy(body).trim().chars().take(512).collect();
-        if text.is_empty() { format!("status {code} without a message") } else { text }
+        let text: String = String::from_utf8_lossy(body)
+            .trim()
+            .chars()
+            .take(512)
+            .collect();
+        if text.is_empty() {
+            format!("status {code} without a message")
+        } else {
+            text
+        }
     }
 
     fn retry_after(&self, headers: &HeaderMap) -> Option<Duration> {
-        let header = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-        header.or(Some(self.details.retry_after_seconds).filter(|seconds| *seconds > 0)).map(Duration::from_secs)
+        let header = headers
+            .get(header::RETRY_AFTER)
+            .and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        header
+            .or(Some(self.details.retry_after_seconds).filter(|seconds| *seconds > 0))
+            .map(Duration::from_secs)
     }
 }
 
@@ -177,19 +202,53 @@ mod tests {
         let status = r#"{"kind":"Status","message":"m","reason":"R","details":{"name":"a","kind":"things"}}"#;
         let m = || "m".to_owned();
         for (code, body, want) in [
-            (409, status.replace("\"R\"", "\"AlreadyExists\""), RequestError::AlreadyExists(m())),
+            (
+                409,
+                status.replace("\"R\"", "\"AlreadyExists\""),
+                RequestError::AlreadyExists(m()),
+            ),
             (409, status.into(), RequestError::Conflict(m())),
             (404, status.into(), RequestError::NotFound(m())),
-            (404, "404 page not found\n".into(), RequestError::NotServed("404 page not found".into())),
-            (404, r#"{"kind":"Status","message":"m","reason":"NotFound","details":{}}"#.into(), RequestError::NotServed(m())),
+            (
+                404,
+                "404 page not found\n".into(),
+                RequestError::NotServed("404 page not found".into()),
+            ),
+            (
+                404,
+                r#"{"kind":"Status","message":"m","reason":"NotFound","details":{}}"#.into(),
+                RequestError::NotServed(m()),
+            ),
             (410, status.into(), RequestError::Gone(m())),
             (422, status.into(), RequestError::Invalid(m())),
             (400, status.into(), RequestError::Invalid(m())),
             (401, status.into(), RequestError::Forbidden(m())),
             (403, status.into(), RequestError::Forbidden(m())),
-            (415, String::new(), RequestError::Other { code: 415, message: "status 415 without a message".into() }),
-            (429, status.into(), RequestError::Throttled { retry_after: None, message: m() }),
-            (500, "oops".into(), RequestError::Server { code: 500, retry_after: None, message: "oops".into() }),
+            (
+                415,
+                String::new(),
+                RequestError::Other {
+                    code: 415,
+                    message: "status 415 without a message".into(),
+                },
+            ),
+            (
+                429,
+                status.into(),
+                RequestError::Throttled {
+                    retry_after: None,
+                    message: m(),
+                },
+            ),
+            (
+                500,
+                "oops".into(),
+                RequestError::Server {
+                    code: 500,
+                    retry_after: None,
+                    message: "oops".into(),
+                },
+            ),
         ] {
             assert_eq!(answer(code, &body), want, "{code} {body}");
         }
@@ -198,9 +257,15 @@ mod tests {
     #[test]
     fn the_wish_to_be_left_alone_is_read_from_the_header_before_the_body() {
         let body = r#"{"message":"later","details":{"retryAfterSeconds":3}}"#;
-        assert_eq!(answer(503, body).retry_after(), Some(Duration::from_secs(3)));
+        assert_eq!(
+            answer(503, body).retry_after(),
+            Some(Duration::from_secs(3))
+        );
         let headers = HeaderMap::from_iter([(header::RETRY_AFTER, "7".parse().unwrap())]);
-        assert_eq!(RequestError::from_answer(429, &headers, body.as_bytes()).retry_after(), Some(Duration::from_secs(7)));
+        assert_eq!(
+            RequestError::from_answer(429, &headers, body.as_bytes()).retry_after(),
+            Some(Duration::from_secs(7))
+        );
         assert!(answer(503, body).is_cluster_failure() && !answer(403, body).is_cluster_failure());
     }
 }

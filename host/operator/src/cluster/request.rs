@@ -17,7 +17,7 @@ use super::watch::Scope;
 mod list;
 
 pub use list::{Listed, View};
-pub(crate) use list::{Page, page};
+pub(crate) use list::{page, typed};
 
 /// Requests over one transport. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -108,9 +108,17 @@ impl Api {
     }
 
     /// The object as text, without `managedFields`. `namespace` is empty for cluster-scoped kinds, here and below.
-    pub async fn get(&self, identity: &Identity, resource: &Resource, namespace: &str, name: &str) -> Result<Box<str>, RequestError> {
+    pub async fn get(
+        &self,
+        identity: &Identity,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Box<str>, RequestError> {
         let path = resource.object(namespace, name)?;
-        let answer = self.ask(identity, Method::GET, &path, &[], Bytes::new()).await?;
+        let answer = self
+            .ask(identity, Method::GET, &path, &[], Bytes::new())
+            .await?;
         object::compact(&answer.body).map_err(unreadable)
     }
 
@@ -126,11 +134,24 @@ impl Api {
         want: Want,
     ) -> Result<Answer, RequestError> {
         let path = resource.object(namespace, name)? + "/status?fieldValidation=Warn";
-        self.ask(identity, Method::PUT, &path, &[(header::ACCEPT, want.accept()), (header::CONTENT_TYPE, JSON)], body.into()).await
+        self.ask(
+            identity,
+            Method::PUT,
+            &path,
+            &[
+                (header::ACCEPT, want.accept()),
+                (header::CONTENT_TYPE, JSON),
+            ],
+            body.into(),
+        )
+        .await
     }
 
     /// Patches the object itself (a status in the body is ignored by the server where `/status` exists).
-    #[expect(clippy::too_many_arguments, reason = "an address, an identity and a body; a struct would only rename them")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "an address, an identity and a body; a struct would only rename them"
+    )]
     pub async fn patch(
         &self,
         identity: &Identity,
@@ -152,8 +173,12 @@ impl Api {
                 "application/apply-patch+yaml"
             }
         };
-        let headers = [(header::ACCEPT, want.accept()), (header::CONTENT_TYPE, content_type)];
-        self.ask(identity, Method::PATCH, &path, &headers, body.into()).await
+        let headers = [
+            (header::ACCEPT, want.accept()),
+            (header::CONTENT_TYPE, content_type),
+        ];
+        self.ask(identity, Method::PATCH, &path, &headers, body.into())
+            .await
     }
 
     /// Creates an object; its name stands in the body.
@@ -168,7 +193,14 @@ impl Api {
             return Err(BadAddress::NamespaceMissing(resource.kind.to_string()).into());
         }
         let path = resource.collection(namespace)?;
-        self.ask(identity, Method::POST, &path, &[(header::CONTENT_TYPE, JSON)], body.into()).await
+        self.ask(
+            identity,
+            Method::POST,
+            &path,
+            &[(header::CONTENT_TYPE, JSON)],
+            body.into(),
+        )
+        .await
     }
 
     /// Replaces an object; a `resourceVersion` in the body is checked.
@@ -181,7 +213,14 @@ impl Api {
         body: impl Into<Bytes>,
     ) -> Result<Answer, RequestError> {
         let path = resource.object(namespace, name)?;
-        self.ask(identity, Method::PUT, &path, &[(header::CONTENT_TYPE, JSON)], body.into()).await
+        self.ask(
+            identity,
+            Method::PUT,
+            &path,
+            &[(header::CONTENT_TYPE, JSON)],
+            body.into(),
+        )
+        .await
     }
 
     /// Deletes an object.
@@ -209,7 +248,14 @@ impl Api {
         if let Some(version) = preconditions.resource_version {
             options["preconditions"]["resourceVersion"] = version.into();
         }
-        self.ask(identity, Method::DELETE, &path, &[(header::CONTENT_TYPE, JSON)], options.to_string().into()).await
+        self.ask(
+            identity,
+            Method::DELETE,
+            &path,
+            &[(header::CONTENT_TYPE, JSON)],
+            options.to_string().into(),
+        )
+        .await
     }
 
     /// At most `limit` objects of `scope`, from the most recent state, in pages.
@@ -225,8 +271,13 @@ impl Api {
     }
 
     /// Any path, read as it is: discovery and the like.
-    pub(crate) async fn read(&self, identity: &Identity, path: &str) -> Result<Answer, RequestError> {
-        self.ask(identity, Method::GET, path, &[], Bytes::new()).await
+    pub(crate) async fn read(
+        &self,
+        identity: &Identity,
+        path: &str,
+    ) -> Result<Answer, RequestError> {
+        self.ask(identity, Method::GET, path, &[], Bytes::new())
+            .await
     }
 
     async fn ask(
@@ -241,9 +292,15 @@ impl Api {
         for (name, value) in headers {
             request = request.header(name, *value);
         }
-        let request = request.body(Body::from(body)).map_err(|error| RequestError::NotSent(error.to_string()))?;
+        let request = request
+            .body(Body::from(body))
+            .map_err(|error| RequestError::NotSent(error.to_string()))?;
         let reply = succeed(self.transport.call(identity, request).await?)?;
-        Ok(Answer { code: reply.code, warnings: warnings(&reply.headers), body: reply.body })
+        Ok(Answer {
+            code: reply.code,
+            warnings: warnings(&reply.headers),
+            body: reply.body,
+        })
     }
 }
 
@@ -271,7 +328,11 @@ pub(crate) fn succeed(reply: Reply) -> Result<Reply, RequestError> {
     if (200..300).contains(&reply.code) {
         return Ok(reply);
     }
-    Err(RequestError::from_answer(reply.code, &reply.headers, &reply.body))
+    Err(RequestError::from_answer(
+        reply.code,
+        &reply.headers,
+        &reply.body,
+    ))
 }
 
 /// The texts of `Warning: 299 - "text"` headers (RFC 7234, 5.5, as Kubernetes uses it: code 299, agent `-`).
@@ -283,11 +344,19 @@ fn warnings(headers: &HeaderMap) -> Vec<String> {
         let mut out = String::with_capacity(quoted.len());
         let mut chars = quoted.chars();
         while let Some(char) = chars.next() {
-            out.extend(if char == '\\' { chars.next() } else { Some(char) });
+            out.extend(if char == '\\' {
+                chars.next()
+            } else {
+                Some(char)
+            });
         }
         Some(out)
     };
-    headers.get_all(header::WARNING).iter().filter_map(text).collect()
+    headers
+        .get_all(header::WARNING)
+        .iter()
+        .filter_map(text)
+        .collect()
 }
 
 #[cfg(test)]

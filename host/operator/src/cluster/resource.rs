@@ -51,13 +51,21 @@ pub enum BadAddress {
 impl Resource {
     /// `group/version`, or `version` alone for the core group.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_string()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// The path of the collection: of one namespace, or of the whole cluster if `namespace` is empty.
     pub fn collection(&self, namespace: &str) -> Result<String, BadAddress> {
         let mut path = String::with_capacity(96);
-        path.push_str(if self.group.is_empty() { "/api" } else { "/apis" });
+        path.push_str(if self.group.is_empty() {
+            "/api"
+        } else {
+            "/apis"
+        });
         if !self.group.is_empty() {
             push_segment(&mut path, &self.group)?;
         }
@@ -101,7 +109,11 @@ pub(super) fn encode(out: &mut String, text: &str) {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':') {
             out.push(char::from(byte));
         } else {
-            out.extend(['%', char::from(HEX[usize::from(byte >> 4)]), char::from(HEX[usize::from(byte & 15)])]);
+            out.extend([
+                '%',
+                char::from(HEX[usize::from(byte >> 4)]),
+                char::from(HEX[usize::from(byte & 15)]),
+            ]);
         }
     }
 }
@@ -124,24 +136,55 @@ mod tests {
 
     #[test]
     fn paths_follow_group_and_scope() {
-        let (core, custom, cluster) = (resource("", true), resource("acme.io", true), resource("acme.io", false));
-        assert_eq!(core.object("ns", "a").unwrap(), "/api/v1/namespaces/ns/things/a");
+        let (core, custom, cluster) = (
+            resource("", true),
+            resource("acme.io", true),
+            resource("acme.io", false),
+        );
+        assert_eq!(
+            core.object("ns", "a").unwrap(),
+            "/api/v1/namespaces/ns/things/a"
+        );
         assert_eq!(custom.collection("").unwrap(), "/apis/acme.io/v1/things");
-        assert_eq!(custom.collection("ns").unwrap(), "/apis/acme.io/v1/namespaces/ns/things");
-        assert_eq!(cluster.object("", "system:a b").unwrap(), "/apis/acme.io/v1/things/system:a%20b");
-        assert_eq!((core.api_version(), custom.api_version()), ("v1".into(), "acme.io/v1".into()));
+        assert_eq!(
+            custom.collection("ns").unwrap(),
+            "/apis/acme.io/v1/namespaces/ns/things"
+        );
+        assert_eq!(
+            cluster.object("", "system:a b").unwrap(),
+            "/apis/acme.io/v1/things/system:a%20b"
+        );
+        assert_eq!(
+            (core.api_version(), custom.api_version()),
+            ("v1".into(), "acme.io/v1".into())
+        );
     }
 
     #[test]
     fn a_name_never_reaches_another_path() {
         for name in ["", ".", "..", "a/b", "../secrets", "%2e%2e", "/"] {
-            assert!(resource("", true).object("ns", name).is_err(), "name {name}");
+            assert!(
+                resource("", true).object("ns", name).is_err(),
+                "name {name}"
+            );
         }
         for namespace in [".", "..", "a/b", "%2e%2e", "/"] {
-            assert!(resource("", true).object(namespace, "a").is_err(), "namespace {namespace}");
+            assert!(
+                resource("", true).object(namespace, "a").is_err(),
+                "namespace {namespace}"
+            );
         }
-        assert_eq!(resource("", true).object("ns", "a?b#c").unwrap(), "/api/v1/namespaces/ns/things/a%3Fb%23c");
-        assert_eq!(resource("", true).object("", "a"), Err(BadAddress::NamespaceMissing("Thing".into())));
-        assert_eq!(resource("", false).object("ns", "a"), Err(BadAddress::NamespaceGiven("Thing".into())));
+        assert_eq!(
+            resource("", true).object("ns", "a?b#c").unwrap(),
+            "/api/v1/namespaces/ns/things/a%3Fb%23c"
+        );
+        assert_eq!(
+            resource("", true).object("", "a"),
+            Err(BadAddress::NamespaceMissing("Thing".into()))
+        );
+        assert_eq!(
+            resource("", false).object("ns", "a"),
+            Err(BadAddress::NamespaceGiven("Thing".into()))
+        );
     }
 }

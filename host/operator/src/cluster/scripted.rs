@@ -27,11 +27,17 @@ pub(super) struct Seen {
 
 impl Seen {
     pub(super) fn param(&self, name: &str) -> Option<&str> {
-        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.query
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
     }
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 }
 
@@ -59,18 +65,29 @@ impl Reply {
 
     /// A whole answer with further header lines, each ended by `\r\n`.
     pub(super) fn with_headers(code: u16, headers: &str, body: impl AsRef<[u8]>) -> Self {
-        let head = format!("HTTP/1.1 {code} X\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n{headers}\r\n");
-        Self { head, steps: vec![Step::Chunk(body.as_ref().to_vec())] }
+        let head = format!(
+            "HTTP/1.1 {code} X\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n{headers}\r\n"
+        );
+        Self {
+            head,
+            steps: vec![Step::Chunk(body.as_ref().to_vec())],
+        }
     }
 
     /// A `Status` with this code.
     pub(super) fn status(code: u16, message: &str) -> Self {
-        Self::json(code, &format!(r#"{{"kind":"Status","code":{code},"message":"{message}","details":{{}}}}"#))
+        Self::json(
+            code,
+            &format!(r#"{{"kind":"Status","code":{code},"message":"{message}","details":{{}}}}"#),
+        )
     }
 
     /// An open watch; lines are added by the calls below, and it ends in good order unless one says otherwise.
     pub(super) fn watch() -> Self {
-        Self { steps: vec![], ..Self::json(200, "") }
+        Self {
+            steps: vec![],
+            ..Self::json(200, "")
+        }
     }
 
     pub(super) fn line(self, line: &str) -> Self {
@@ -100,21 +117,26 @@ impl Reply {
     }
 
     async fn play(self, socket: &mut TcpStream) -> std::io::Result<()> {
-        socket.write_all(self.head.as_bytes()).await?;
+        // What comes before a wait, a cut or a silence is one write: a test of idle times never sees a gap within it.
+        let mut out = self.head.into_bytes();
         for step in self.steps {
-            match step {
-                Step::Chunk(bytes) if bytes.is_empty() => {}
-                Step::Chunk(bytes) => {
-                    socket.write_all(format!("{:x}\r\n", bytes.len()).as_bytes()).await?;
-                    socket.write_all(&bytes).await?;
-                    socket.write_all(b"\r\n").await?;
+            if let Step::Chunk(bytes) = step {
+                if !bytes.is_empty() {
+                    out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+                    out.extend_from_slice(&bytes);
+                    out.extend_from_slice(b"\r\n");
                 }
+                continue;
+            }
+            socket.write_all(&std::mem::take(&mut out)).await?;
+            match step {
                 Step::Wait(wait) => drop(wait.await),
-                Step::Cut => return Ok(()),
                 Step::Silence => std::future::pending().await,
+                Step::Chunk(_) | Step::Cut => return Ok(()),
             }
         }
-        socket.write_all(b"0\r\n\r\n").await
+        out.extend_from_slice(b"0\r\n\r\n");
+        socket.write_all(&out).await
     }
 }
 
@@ -135,7 +157,9 @@ impl Scripted {
             let mut open = tokio::task::JoinSet::new();
             while let Ok((mut socket, _)) = listener.accept().await {
                 // The request is read before the next connection is taken, so the script's order is the requests' order.
-                let Some(request) = read(&mut socket).await else { continue };
+                let Some(request) = read(&mut socket).await else {
+                    continue;
+                };
                 let reply = script.next();
                 let _ = tell.send(request);
                 open.spawn(async move {
@@ -146,17 +170,28 @@ impl Scripted {
                 });
             }
         });
-        Self { address, seen, task }
+        Self {
+            address,
+            seen,
+            task,
+        }
     }
 
     /// The next request, in the order they came.
     pub(super) async fn seen(&mut self) -> Seen {
-        tokio::time::timeout(PATIENCE, self.seen.recv()).await.expect("a request that never came").unwrap()
+        tokio::time::timeout(PATIENCE, self.seen.recv())
+            .await
+            .expect("a request that never came")
+            .unwrap()
     }
 
     /// A transport to it.
     pub(super) fn transport(&self, options: TransportOptions) -> Transport {
-        Transport::new(kube::Config::new(format!("http://{}", self.address).parse().unwrap()), options).unwrap()
+        Transport::new(
+            kube::Config::new(format!("http://{}", self.address).parse().unwrap()),
+            options,
+        )
+        .unwrap()
     }
 }
 
@@ -180,15 +215,29 @@ async fn read(socket: &mut TcpStream) -> Option<Seen> {
     let mut lines = head.lines();
     let mut first = lines.next()?.split(' ');
     let (method, target) = (first.next()?.to_owned(), first.next()?.to_owned());
-    let headers: Vec<_> = lines.filter_map(|line| line.split_once(": ")).map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-    let length = headers.iter().find(|(key, _)| key.eq_ignore_ascii_case("content-length")).map_or(0, |(_, value)| value.parse().unwrap());
+    let headers: Vec<_> = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .collect();
+    let length = headers
+        .iter()
+        .find(|(key, _)| key.eq_ignore_ascii_case("content-length"))
+        .map_or(0, |(_, value)| value.parse().unwrap());
     while bytes.len() < head_end + 4 + length {
         if socket.read_buf(&mut bytes).await.ok()? == 0 {
             return None;
         }
     }
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    let query = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+    let query = url::form_urlencoded::parse(query.as_bytes())
+        .into_owned()
+        .collect();
     let body = String::from_utf8(bytes[head_end + 4..].to_vec()).ok()?;
-    Some(Seen { method, path: path.to_owned(), query, headers, body })
+    Some(Seen {
+        method,
+        path: path.to_owned(),
+        query,
+        headers,
+        body,
+    })
 }

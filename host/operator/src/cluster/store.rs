@@ -28,8 +28,17 @@ pub struct Entry {
 
 impl Entry {
     fn new(stamp: &Stamp<'_>, known: Option<&Uid>, raw: Box<str>) -> Self {
-        let uid = known.filter(|uid| uid.as_str() == stamp.uid).cloned().unwrap_or_else(|| Uid::new(&stamp.uid));
-        Self { uid, version: stamp.version().unwrap_or(0), generation: stamp.generation, deleting: stamp.deleting, raw }
+        let uid = known
+            .filter(|uid| uid.as_str() == stamp.uid)
+            .cloned()
+            .unwrap_or_else(|| Uid::new(&stamp.uid));
+        Self {
+            uid,
+            version: stamp.version().unwrap_or(0),
+            generation: stamp.generation,
+            deleting: stamp.deleting,
+            raw,
+        }
     }
 
     /// The whole object: apiVersion and kind included, `managedFields` left out.
@@ -119,7 +128,11 @@ impl Store {
 
     /// All objects, in no order.
     pub fn entries(&self) -> Vec<(ObjectKey, Arc<Entry>)> {
-        self.read().objects.iter().map(|(key, slot)| (key.clone(), slot.entry.clone())).collect()
+        self.read()
+            .objects
+            .iter()
+            .map(|(key, slot)| (key.clone(), slot.entry.clone()))
+            .collect()
     }
 
     /// Number of objects.
@@ -152,13 +165,27 @@ impl Store {
                     return Ok(Absorbed::Known);
                 }
                 let entry = Arc::new(Entry::new(&stamp, Some(&held.uid), raw));
-                inner.objects.entry(key).and_modify(|slot| slot.entry = entry);
+                inner
+                    .objects
+                    .entry(key)
+                    .and_modify(|slot| slot.entry = entry);
             }
             // Absent, or recreated under another uid: only a version above everything told can be the newer one.
-            other if version <= inner.floor || other.is_some_and(|held| held.version >= version) => return Ok(Absorbed::Gone),
+            ref other
+                if version <= inner.floor
+                    || other.as_ref().is_some_and(|held| held.version >= version) =>
+            {
+                return Ok(Absorbed::Gone);
+            }
             _ => {
                 // Round 0: no list has shown it.
-                inner.objects.insert(key, Slot { entry: Arc::new(Entry::new(&stamp, None, raw)), round: 0 });
+                inner.objects.insert(
+                    key,
+                    Slot {
+                        entry: Arc::new(Entry::new(&stamp, None, raw)),
+                        round: 0,
+                    },
+                );
             }
         }
         Ok(Absorbed::Taken)
@@ -166,7 +193,14 @@ impl Store {
 
     /// An object the watch told of, its text and what was parsed of it; `live` if by an event after the list. `scratch` is
     /// reused between calls.
-    pub(crate) fn observe(&self, text: &str, stamp: &Stamp<'_>, resource: &Resource, live: bool, scratch: &mut String) -> Told {
+    pub(crate) fn observe(
+        &self,
+        text: &str,
+        stamp: &Stamp<'_>,
+        resource: &Resource,
+        live: bool,
+        scratch: &mut String,
+    ) -> Told {
         let version = stamp.version().unwrap_or(0);
         let parts = typed(text, resource, stamp);
         let raw = join(&[&parts.0, parts.1, parts.2]);
@@ -176,11 +210,24 @@ impl Store {
             inner.floor = inner.floor.max(version);
         }
         let (round, distrust) = (inner.round, inner.distrust);
-        let known = inner.objects.get_key_value(scratch.as_str()).map(|(key, _)| key.clone());
+        let known = inner
+            .objects
+            .get_key_value(scratch.as_str())
+            .map(|(key, _)| key.clone());
         let Some(key) = known else {
             let key = ObjectKey::new(&stamp.namespace, &stamp.name);
-            inner.objects.insert(key.clone(), Slot { entry: Arc::new(Entry::new(stamp, None, raw)), round });
-            return Told { key, version, news: true };
+            inner.objects.insert(
+                key.clone(),
+                Slot {
+                    entry: Arc::new(Entry::new(stamp, None, raw)),
+                    round,
+                },
+            );
+            return Told {
+                key,
+                version,
+                news: true,
+            };
         };
         let mut news = true;
         if let Some(slot) = inner.objects.get_mut(&key) {
@@ -208,7 +255,10 @@ impl Store {
         if !same && (version == 0 || slot.entry.version == 0 || slot.entry.version > version) {
             return None;
         }
-        inner.objects.remove_entry(scratch.as_str()).map(|(key, _)| key)
+        inner
+            .objects
+            .remove_entry(scratch.as_str())
+            .map(|(key, _)| key)
     }
 
     /// A bookmark: everything up to this version has been told.
@@ -237,7 +287,8 @@ impl Store {
         inner.floor = version;
         let mut gone = Vec::new();
         inner.objects.retain(|key, slot| {
-            let stays = slot.round == round || (!distrust && version != 0 && slot.entry.version > version);
+            let stays =
+                slot.round == round || (!distrust && version != 0 && slot.entry.version > version);
             if !stays {
                 gone.push(key.clone());
             }

@@ -6,7 +6,9 @@
 //! have connections of their own, so that a storm of events delays no write. There is no buffering task between caller and
 //! connection, as kube's `Client` has: a request costs one hop less.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -96,11 +98,18 @@ impl Transport {
         let default_namespace = config.default_namespace.clone();
         let open_pipe = match &config.proxy_url {
             None => pipes(config, tcp, &options)?,
-            Some(proxy) if proxy.scheme_str() == Some("http") && !proxy.authority().is_some_and(|a| a.as_str().contains('@')) => {
+            Some(proxy)
+                if proxy.scheme_str() == Some("http")
+                    && !proxy.authority().is_some_and(|a| a.as_str().contains('@')) =>
+            {
                 let tunnel = Tunnel::new(proxy.clone(), tcp);
                 pipes(config, tunnel, &options)?
             }
-            Some(proxy) => return Err(TransportError::Proxy(proxy.host().unwrap_or_default().to_owned())),
+            Some(proxy) => {
+                return Err(TransportError::Proxy(
+                    proxy.host().unwrap_or_default().to_owned(),
+                ));
+            }
         };
         Ok(Self(Arc::new(Inner {
             requests: open_pipe(),
@@ -117,7 +126,9 @@ impl Transport {
     pub async fn infer(options: TransportOptions) -> Result<Self, TransportError> {
         // Reading an in-cluster CA or a kubeconfig with an exec plugin may already need TLS.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let config = Config::infer().await.map_err(|error| TransportError::Config(error.to_string()))?;
+        let config = Config::infer()
+            .await
+            .map_err(|error| TransportError::Config(error.to_string()))?;
         Self::new(config, options)
     }
 
@@ -137,24 +148,44 @@ impl Transport {
     }
 
     /// One request and its whole answer, once a slot is free. `identity` decides the credentials (today: always the host's).
-    pub(crate) async fn call(&self, identity: &Identity, mut request: Request<Body>) -> Result<Reply, RequestError> {
+    pub(crate) async fn call(
+        &self,
+        identity: &Identity,
+        mut request: Request<Body>,
+    ) -> Result<Reply, RequestError> {
         stamp(&mut request);
-        let _slot = self.0.slots.acquire().await.map_err(|_| RequestError::Unreachable("transport closed".into()))?;
-        let what = format_args!("{} {}", request.method(), request.uri().path()).to_string();
+        let _slot = self
+            .0
+            .slots
+            .acquire()
+            .await
+            .map_err(|_| RequestError::Unreachable("transport closed".into()))?;
+        let (method, uri) = (request.method().clone(), request.uri().clone());
         let pipe = self.0.requests.clone();
         let work = async {
-            let response = pipe.oneshot(request).await.map_err(|error| unreachable(&*error))?;
+            let response = pipe
+                .oneshot(request)
+                .await
+                .map_err(|error| unreachable(&*error))?;
             let (parts, body) = response.into_parts();
-            let body = body.collect().await.map_err(|error| unreachable(&error))?.to_bytes();
-            Ok(Reply { code: parts.status.as_u16(), headers: parts.headers, body })
+            let body = body
+                .collect()
+                .await
+                .map_err(|error| unreachable(&error))?
+                .to_bytes();
+            Ok(Reply {
+                code: parts.status.as_u16(),
+                headers: parts.headers,
+                body,
+            })
         };
         let limit = self.0.options.request_timeout;
         let result = match tokio::time::timeout(limit, work).await {
             Ok(result) => result,
-            Err(_) => Err(RequestError::Unreachable(format!("no answer within {} s", limit.as_secs_f32()))),
+            Err(_) => Err(late(limit)),
         };
         let code = result.as_ref().map_or(0, |reply| reply.code);
-        tracing::debug!(target: "guesthouse::request", %identity, what, code, "asked");
+        tracing::debug!(target: "guesthouse::request", %identity, %method, %uri, code, "asked");
         result
     }
 
@@ -162,10 +193,16 @@ impl Transport {
     pub(crate) fn lane(&self) -> Lane {
         let mut lanes = self.0.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         // One reference is the list's own.
-        if let Some(lane) = lanes.iter().find(|lane| Arc::strong_count(&lane.shares) <= self.0.options.watches_per_connection) {
+        if let Some(lane) = lanes
+            .iter()
+            .find(|lane| Arc::strong_count(&lane.shares) <= self.0.options.watches_per_connection)
+        {
             return lane.clone();
         }
-        let lane = Lane { pipe: (self.0.open_pipe)(), shares: Arc::new(()) };
+        let lane = Lane {
+            pipe: (self.0.open_pipe)(),
+            shares: Arc::new(()),
+        };
         lanes.push(lane.clone());
         lane
     }
@@ -182,19 +219,26 @@ impl Transport {
         let limit = self.0.options.request_timeout;
         match tokio::time::timeout(limit, lane.pipe.clone().oneshot(request)).await {
             Ok(result) => result.map_err(|error| unreachable(&*error)),
-            Err(_) => Err(RequestError::Unreachable(format!("no answer within {} s", limit.as_secs_f32()))),
+            Err(_) => Err(late(limit)),
         }
     }
 }
 
 impl std::fmt::Debug for Transport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Transport").field("url", &self.0.url).field("options", &self.0.options).finish_non_exhaustive()
+        f.debug_struct("Transport")
+            .field("url", &self.0.url)
+            .field("options", &self.0.options)
+            .finish_non_exhaustive()
     }
 }
 
 /// A maker of pipes: each has a connection of its own, all share credentials (an exec plugin runs once).
-fn pipes<C>(config: Config, tcp: C, options: &TransportOptions) -> Result<Box<dyn Fn() -> Pipe + Send + Sync>, TransportError>
+fn pipes<C>(
+    config: Config,
+    tcp: C,
+    options: &TransportOptions,
+) -> Result<Box<dyn Fn() -> Pipe + Send + Sync>, TransportError>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Send + Unpin + 'static,
@@ -202,15 +246,29 @@ where
     C::Error: Into<BoxError>,
 {
     let url = config.cluster_url.to_string();
-    let tls_error = |message: String| TransportError::Tls { url: url.clone(), message };
-    let credentials_error = |error: kube::Error| TransportError::Credentials { url: url.clone(), message: error.to_string() };
-    let tls = config.rustls_client_config().map_err(|error| tls_error(error.to_string()))?;
-    let mut https = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    let tls_error = |message: String| TransportError::Tls {
+        url: url.clone(),
+        message,
+    };
+    let credentials_error = |error: kube::Error| TransportError::Credentials {
+        url: url.clone(),
+        message: error.to_string(),
+    };
+    let tls = config
+        .rustls_client_config()
+        .map_err(|error| tls_error(error.to_string()))?;
+    let mut https = hyper_rustls::HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http();
     if let Some(name) = &config.tls_server_name {
-        let name = rustls::pki_types::ServerName::try_from(name.clone()).map_err(|error| tls_error(error.to_string()))?;
+        let name = rustls::pki_types::ServerName::try_from(name.clone())
+            .map_err(|error| tls_error(error.to_string()))?;
         https = https.with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(name));
     }
-    let connector = tower::timeout::Timeout::new(https.enable_all_versions().wrap_connector(tcp), options.connect_timeout);
+    let connector = Deadline {
+        inner: https.enable_all_versions().wrap_connector(tcp),
+        limit: options.connect_timeout,
+    };
     let auth = config.auth_layer().map_err(credentials_error)?;
     let extra = config.extra_headers_layer().map_err(credentials_error)?;
     let base = config.base_uri_layer();
@@ -226,9 +284,44 @@ where
             .http2_keep_alive_timeout(keep_alive)
             .http2_keep_alive_while_idle(true)
             .build(connector.clone());
-        let stack = ServiceBuilder::new().layer(base.clone()).option_layer(auth.as_ref().map(Borrowed)).layer(extra.clone());
+        let stack = ServiceBuilder::new()
+            .layer(base.clone())
+            .option_layer(auth.as_ref().map(Borrowed))
+            .layer(extra.clone());
         BoxCloneSyncService::new(stack.map_err(BoxError::from).service(client))
     }))
+}
+
+/// A connector whose connections stand, TLS included, within a limit. (hyper-util's own limit ends with the TCP handshake.)
+#[derive(Clone)]
+struct Deadline<C> {
+    inner: C,
+    limit: Duration,
+}
+
+impl<C> Service<Uri> for Deadline<C>
+where
+    C: Service<Uri>,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+{
+    type Response = C::Response;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<C::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let (connecting, limit) = (self.inner.call(uri), self.limit);
+        Box::pin(async move {
+            match tokio::time::timeout(limit, connecting).await {
+                Ok(result) => result.map_err(Into::into),
+                Err(_) => Err(format!("no connection within {} s", limit.as_secs_f32()).into()),
+            }
+        })
+    }
 }
 
 /// Lends kube's `AuthLayer`, which cannot be cloned, to several stacks.
@@ -247,7 +340,13 @@ fn stamp(request: &mut Request<Body>) {
     const AGENT: &str = concat!("guesthouse/", env!("CARGO_PKG_VERSION"));
     let headers = request.headers_mut();
     headers.insert(header::USER_AGENT, HeaderValue::from_static(AGENT));
-    headers.entry(header::ACCEPT).or_insert(HeaderValue::from_static("application/json"));
+    headers
+        .entry(header::ACCEPT)
+        .or_insert(HeaderValue::from_static("application/json"));
+}
+
+fn late(limit: Duration) -> RequestError {
+    RequestError::Unreachable(format!("no answer within {} s", limit.as_secs_f32()))
 }
 
 /// The whole chain of causes: hyper's outermost words alone ("client error (Connect)") help nobody.
@@ -264,3 +363,6 @@ pub(crate) fn unreachable(error: &(dyn std::error::Error + 'static)) -> RequestE
     }
     RequestError::Unreachable(text)
 }
+
+#[cfg(test)]
+mod tests;

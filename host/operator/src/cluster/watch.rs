@@ -51,18 +51,28 @@ impl Scope {
 
     /// The objects of one namespace.
     pub fn namespace(namespace: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), ..Self::default() }
+        Self {
+            namespace: namespace.into(),
+            ..Self::default()
+        }
     }
 
     /// One object; `namespace` is empty for cluster-scoped kinds.
     pub fn named(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), name: Some(name.into()), labels: None }
+        Self {
+            namespace: namespace.into(),
+            name: Some(name.into()),
+            labels: None,
+        }
     }
 
     /// The same, with a label selector.
     #[must_use]
     pub fn labels(self, selector: impl Into<String>) -> Self {
-        Self { labels: Some(selector.into()), ..self }
+        Self {
+            labels: Some(selector.into()),
+            ..self
+        }
     }
 
     /// Appends the selectors as `&parameter=value`.
@@ -215,12 +225,24 @@ impl Watch {
         });
         let lane = transport.lane();
         let runner = run::Runner::new(
-            run::Target { id, transport, lane, identity, resource, scope, options },
+            run::Target {
+                id,
+                transport,
+                lane,
+                identity,
+                resource,
+                scope,
+                options,
+            },
             store.clone(),
             status.clone(),
             notices,
         );
-        Self { store, status, task: tokio::spawn(runner.run()) }
+        Self {
+            store,
+            status,
+            task: tokio::spawn(runner.run()),
+        }
     }
 
     /// The objects.
@@ -230,7 +252,11 @@ impl Watch {
 
     /// The state now.
     pub fn state(&self) -> KindState {
-        self.status.state.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.status
+            .state
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Whether a list has been completed since the kind was last absent: only then does absence from the store mean anything.
@@ -242,7 +268,11 @@ impl Watch {
     /// means a watch that is dead without knowing.
     pub fn last_event(&self) -> Option<Timestamp> {
         let at = self.status.last_event.load(Ordering::Relaxed);
-        if at == 0 { None } else { Timestamp::from_millisecond(at).ok() }
+        if at == 0 {
+            None
+        } else {
+            Timestamp::from_millisecond(at).ok()
+        }
     }
 
     /// Complete lists so far; every one after the first followed a loss of the watch's place.

@@ -3,7 +3,8 @@
 //! for an observation without answers it is nothing.
 
 use guesthouse_core::contract::{
-    Answer, Body, Cause, Child, ChildState, Extension, Json, ObjectRef, Observation, Receipt, ReceiptState, Related, Response,
+    Answer, Body, Cause, Child, ChildState, Extension, Json, ObjectRef, Observation, Receipt,
+    ReceiptState, Related, Response,
 };
 
 use crate::bindings::types as wire;
@@ -11,16 +12,36 @@ use crate::bindings::types as wire;
 type Header<'a> = (&'a str, &'a str);
 
 /// Lends the runtime's form of `seen` to `f`.
-pub(crate) fn with_observation<T>(seen: &Observation, f: impl FnOnce(&wire::Observation<'_>) -> T) -> T {
+pub(crate) fn with_observation<T>(
+    seen: &Observation,
+    f: impl FnOnce(wire::Observation<'_>) -> T,
+) -> T {
     let items: Vec<Vec<&str>> = seen.related.iter().map(items).collect();
-    let related_headers: Vec<Vec<Header<'_>>> = seen.related.iter().map(|one| headers(answered(one))).collect();
-    let receipt_headers: Vec<Vec<Header<'_>>> = seen.receipts.iter().map(|one| headers(receipted(one))).collect();
-    let related: Vec<_> =
-        seen.related.iter().zip(items.iter().zip(&related_headers)).map(|(one, (items, headers))| related(one, items, headers)).collect();
+    let related_headers: Vec<Vec<Header<'_>>> = seen
+        .related
+        .iter()
+        .map(|one| headers(answered(one)))
+        .collect();
+    let receipt_headers: Vec<Vec<Header<'_>>> = seen
+        .receipts
+        .iter()
+        .map(|one| headers(receipted(one)))
+        .collect();
+    let related: Vec<_> = seen
+        .related
+        .iter()
+        .zip(items.iter().zip(&related_headers))
+        .map(|(one, (items, headers))| related(one, items, headers))
+        .collect();
     let children: Vec<_> = seen.children.iter().map(child).collect();
-    let receipts: Vec<_> = seen.receipts.iter().zip(&receipt_headers).map(|(one, headers)| receipt(one, headers)).collect();
+    let receipts: Vec<_> = seen
+        .receipts
+        .iter()
+        .zip(&receipt_headers)
+        .map(|(one, headers)| receipt(one, headers))
+        .collect();
     let extensions: Vec<_> = seen.extensions.iter().map(extension).collect();
-    f(&wire::Observation {
+    f(wire::Observation {
         object: seen.object.as_str(),
         related: &related,
         children: &children,
@@ -56,16 +77,31 @@ fn receipted(one: &Receipt) -> Option<&Response> {
 }
 
 fn headers(response: Option<&Response>) -> Vec<Header<'_>> {
-    response.map_or_else(Vec::new, |it| it.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect())
+    response.map_or_else(Vec::new, |it| {
+        it.headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect()
+    })
 }
 
-fn related<'a>(one: &'a Related, items: &'a [&'a str], headers: &'a [Header<'a>]) -> wire::Related<'a> {
+fn related<'a>(
+    one: &'a Related,
+    items: &'a [&'a str],
+    headers: &'a [Header<'a>],
+) -> wire::Related<'a> {
     let answer = match &one.answer {
-        Answer::Objects(objects) => wire::Answer::Objects(wire::Objects { items, truncated: objects.truncated }),
+        Answer::Objects(objects) => wire::Answer::Objects(wire::Objects {
+            items,
+            truncated: objects.truncated,
+        }),
         Answer::Response(it) => wire::Answer::Response(response(it, headers)),
         Answer::Unavailable(why) => wire::Answer::Unavailable(cause(why)),
     };
-    wire::Related { name: &one.name, answer }
+    wire::Related {
+        name: &one.name,
+        answer,
+    }
 }
 
 fn response<'a>(it: &'a Response, headers: &'a [Header<'a>]) -> wire::Response<'a> {
@@ -74,16 +110,28 @@ fn response<'a>(it: &'a Response, headers: &'a [Header<'a>]) -> wire::Response<'
         Body::Text(text) => wire::BodyParam::Text(text),
         Body::Bytes(bytes) => wire::BodyParam::Bytes(bytes),
     };
-    wire::Response { code: it.code, headers, body, truncated: it.truncated, at: &it.at }
+    wire::Response {
+        code: it.code,
+        headers,
+        body,
+        truncated: it.truncated,
+        at: &it.at,
+    }
 }
 
 fn cause(it: &Cause) -> wire::CauseParam<'_> {
-    wire::CauseParam { reason: &it.reason, message: &it.message }
+    wire::CauseParam {
+        reason: &it.reason,
+        message: &it.message,
+    }
 }
 
 fn object_ref(it: &ObjectRef) -> wire::ObjectRefParam<'_> {
     wire::ObjectRefParam {
-        kind: wire::KindParam { api_version: &it.kind.api_version, kind: &it.kind.kind },
+        kind: wire::KindParam {
+            api_version: &it.kind.api_version,
+            kind: &it.kind.kind,
+        },
         namespace: it.namespace.as_deref(),
         name: &it.name,
     }
@@ -116,9 +164,16 @@ fn receipt<'a>(it: &'a Receipt, headers: &'a [Header<'a>]) -> wire::Receipt<'a> 
         }),
         ReceiptState::Unknown => wire::ReceiptState::Unknown,
     };
-    wire::Receipt { effect: &it.effect, key: it.key.as_deref(), state }
+    wire::Receipt {
+        effect: &it.effect,
+        key: it.key.as_deref(),
+        state,
+    }
 }
 
 fn extension(it: &Extension) -> wire::ExtensionParam<'_> {
-    wire::ExtensionParam { name: &it.name, value: it.value.as_str() }
+    wire::ExtensionParam {
+        name: &it.name,
+        value: it.value.as_str(),
+    }
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use guesthouse_core::{
     contract::{
-        Action, Apply, Body, Cause, Condition, ConditionStatus, Decision, Delete, Delivery, Descriptor, Effect, Event, EventType,
-        Extension, Failure, FailureKind, Fetch, Generated, Http, Json, Kind, Mode, Need, ObjectRef, OnDelete, OnImmutable,
-        Ownership, Reply, Request, Selection, ServedKind, Source, Status, View, Wake,
+        Action, Apply, Body, Cause, Condition, ConditionStatus, Decision, Delete, Delivery,
+        Descriptor, Effect, Event, EventType, Extension, Failure, FailureKind, Fetch, Generated,
+        Http, Json, Kind, Mode, Need, ObjectRef, OnDelete, OnImmutable, Ownership, Reply, Request,
+        Selection, ServedKind, Source, Status, View, Wake,
     },
     refusal::{Refusal, RefusalKind::BadOutput},
 };
@@ -27,8 +28,14 @@ pub(crate) fn reply(reply: Result<wire::Decision, wire::Failure>) -> Taken<Reply
 /// The reply of `describe`.
 pub(crate) fn descriptor(it: wire::Descriptor) -> Taken<Descriptor> {
     let kinds = it.kinds.into_iter().enumerate().map(|(at, served)| {
-        let crd = served.crd.map(|text| json(text, || format!("descriptor.kinds[{at}].crd"))).transpose()?;
-        Ok(ServedKind { kind: kind(served.kind), crd })
+        let crd = served
+            .crd
+            .map(|text| json(text, || format!("descriptor.kinds[{at}].crd")))
+            .transpose()?;
+        Ok(ServedKind {
+            kind: kind(served.kind),
+            crd,
+        })
     });
     Ok(Descriptor {
         kinds: kinds.collect::<Taken<_>>()?,
@@ -37,7 +44,10 @@ pub(crate) fn descriptor(it: wire::Descriptor) -> Taken<Descriptor> {
         sdk: it.sdk,
         needs: it.needs.into_iter().map(need).collect(),
         finalizes: it.finalizes,
-        config_schema: it.config_schema.map(|text| json(text, || "descriptor.configSchema".into())).transpose()?,
+        config_schema: it
+            .config_schema
+            .map(|text| json(text, || "descriptor.configSchema".into()))
+            .transpose()?,
         grants: json(it.grants, || "descriptor.grants".into())?,
         extensions: it.extensions,
     })
@@ -58,7 +68,11 @@ fn decision(it: wire::Decision) -> Taken<Decision> {
             wire::Wake::After(seconds) => Wake::After(seconds),
         }),
         finalized: it.finalized,
-        extensions: it.extensions.into_iter().map(|it| extension(it, "decision.extensions")).collect::<Taken<_>>()?,
+        extensions: it
+            .extensions
+            .into_iter()
+            .map(|it| extension(it, "decision.extensions"))
+            .collect::<Taken<_>>()?,
     })
 }
 
@@ -68,7 +82,10 @@ fn failure(it: wire::Failure) -> Taken<Failure> {
             wire::FailureKind::Retry => FailureKind::Retry,
             wire::FailureKind::Terminal => FailureKind::Terminal,
         },
-        cause: Cause { reason: it.cause.reason, message: it.cause.message },
+        cause: Cause {
+            reason: it.cause.reason,
+            message: it.cause.message,
+        },
         after: it.after,
         status: it.status.map(|it| status(it, "failure")).transpose()?,
         conditions: it.conditions.into_iter().map(condition).collect(),
@@ -80,11 +97,17 @@ fn json(text: String, member: impl FnOnce() -> String) -> Taken<Json> {
     Json::parse(text).map_err(|error| refuse(BadOutput, format!("{} is {error}", member())))
 }
 
-fn map(pairs: Vec<(String, Option<String>)>, member: &str) -> Taken<BTreeMap<String, Option<String>>> {
+fn map(
+    pairs: Vec<(String, Option<String>)>,
+    member: &str,
+) -> Taken<BTreeMap<String, Option<String>>> {
     let mut map = BTreeMap::new();
     for (name, value) in pairs {
         if map.contains_key(&name) {
-            return Err(refuse(BadOutput, format!("decision.{member} has `{name}` twice")));
+            return Err(refuse(
+                BadOutput,
+                format!("decision.{member} has `{name}` twice"),
+            ));
         }
         map.insert(name, value);
     }
@@ -93,7 +116,9 @@ fn map(pairs: Vec<(String, Option<String>)>, member: &str) -> Taken<BTreeMap<Str
 
 fn status(it: wire::Status, of: &str) -> Taken<Status> {
     match it {
-        wire::Status::Replace(text) => json(text, || format!("{of}.status.replace")).map(Status::Replace),
+        wire::Status::Replace(text) => {
+            json(text, || format!("{of}.status.replace")).map(Status::Replace)
+        }
         wire::Status::Merge(text) => json(text, || format!("{of}.status.merge")).map(Status::Merge),
     }
 }
@@ -124,15 +149,25 @@ fn event(it: wire::Event) -> Event {
 
 fn extension(it: wire::ExtensionResult, of: &str) -> Taken<Extension> {
     let value = json(it.value, || format!("{of}.{}", it.name))?;
-    Ok(Extension { name: it.name, value })
+    Ok(Extension {
+        name: it.name,
+        value,
+    })
 }
 
 fn kind(it: wire::KindResult) -> Kind {
-    Kind { api_version: it.api_version, kind: it.kind }
+    Kind {
+        api_version: it.api_version,
+        kind: it.kind,
+    }
 }
 
 fn object_ref(it: wire::ObjectRefResult) -> ObjectRef {
-    ObjectRef { kind: kind(it.kind), namespace: it.namespace, name: it.name }
+    ObjectRef {
+        kind: kind(it.kind),
+        namespace: it.namespace,
+        name: it.name,
+    }
 }
 
 fn need(it: wire::Need) -> Need {
@@ -140,11 +175,16 @@ fn need(it: wire::Need) -> Need {
         name: it.name,
         source: match it.source {
             wire::Source::Object(object) => Source::Object(object_ref(object)),
-            wire::Source::Selected(by) => {
-                Source::Selected(Selection { kind: kind(by.kind), namespace: by.namespace, labels: by.labels })
-            }
+            wire::Source::Selected(by) => Source::Selected(Selection {
+                kind: kind(by.kind),
+                namespace: by.namespace,
+                labels: by.labels,
+            }),
             wire::Source::Owned(owned) => Source::Owned(kind(owned)),
-            wire::Source::Fetch(fetch) => Source::Fetch(Fetch { request: request(fetch.request), fresh: fetch.fresh }),
+            wire::Source::Fetch(fetch) => Source::Fetch(Fetch {
+                request: request(fetch.request),
+                fresh: fetch.fresh,
+            }),
         },
         view: match it.view {
             wire::View::Full => View::Full,
@@ -157,11 +197,20 @@ fn need(it: wire::Need) -> Need {
 fn effect(it: wire::Effect) -> Taken<Effect> {
     let action = match it.action {
         wire::Action::Apply(apply) => Action::Apply(self::apply(apply, &it.id)?),
-        wire::Action::Delete(delete) => Action::Delete(Delete { object: object_ref(delete.object), uid: delete.uid }),
+        wire::Action::Delete(delete) => Action::Delete(Delete {
+            object: object_ref(delete.object),
+            uid: delete.uid,
+        }),
         wire::Action::Http(http) => Action::Http(self::http(http)),
-        wire::Action::Other(other) => Action::Other(extension(other, &format!("effect `{}`", it.id))?),
+        wire::Action::Other(other) => {
+            Action::Other(extension(other, &format!("effect `{}`", it.id))?)
+        }
     };
-    Ok(Effect { id: it.id, after: it.after, action })
+    Ok(Effect {
+        id: it.id,
+        after: it.after,
+        action,
+    })
 }
 
 fn apply(it: wire::Apply, id: &str) -> Taken<Apply> {
@@ -187,7 +236,11 @@ fn apply(it: wire::Apply, id: &str) -> Taken<Apply> {
         generate: it
             .generate
             .into_iter()
-            .map(|it| Generated { key: it.key, length: it.length, alphabet: it.alphabet })
+            .map(|it| Generated {
+                key: it.key,
+                length: it.length,
+                alphabet: it.alphabet,
+            })
             .collect(),
     })
 }

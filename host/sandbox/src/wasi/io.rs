@@ -41,15 +41,26 @@ const OUT: u32 = 1;
 const ERR: u32 = 2;
 
 pub(super) fn stdin(instance: &mut LinkerInstance<'_, State>) -> Result<()> {
-    instance.func_wrap("get-stdin", |_, (): ()| Ok((Resource::<InputStream>::new_own(0),)))
+    instance.func_wrap("get-stdin", |_, (): ()| {
+        Ok((Resource::<InputStream>::new_own(0),))
+    })
 }
 
-pub(super) fn stdout(instance: &mut LinkerInstance<'_, State>, stream: Stream, name: &str) -> Result<()> {
+pub(super) fn stdout(
+    instance: &mut LinkerInstance<'_, State>,
+    stream: Stream,
+    name: &str,
+) -> Result<()> {
     let number = if stream == Stream::Out { OUT } else { ERR };
-    instance.func_wrap(name, move |_, (): ()| Ok((Resource::<OutputStream>::new_own(number),)))
+    instance.func_wrap(name, move |_, (): ()| {
+        Ok((Resource::<OutputStream>::new_own(number),))
+    })
 }
 
-pub(super) fn no_terminal<T: 'static>(instance: &mut LinkerInstance<'_, State>, name: &str) -> Result<()> {
+pub(super) fn no_terminal<T: 'static>(
+    instance: &mut LinkerInstance<'_, State>,
+    name: &str,
+) -> Result<()> {
     instance.func_wrap(name, |_, (): ()| Ok((None::<Resource<T>>,)))
 }
 
@@ -59,44 +70,87 @@ pub(super) fn streams(instance: &mut LinkerInstance<'_, State>) -> Result<()> {
 }
 
 fn input(instance: &mut LinkerInstance<'_, State>) -> Result<()> {
-    for name in ["[method]input-stream.read", "[method]input-stream.blocking-read"] {
-        instance.func_wrap(name, |_, _: (Resource<InputStream>, u64)| Ok((Done::<Vec<u8>>::Err(StreamError::Closed),)))?;
-    }
-    for name in ["[method]input-stream.skip", "[method]input-stream.blocking-skip"] {
-        instance.func_wrap(name, |_, _: (Resource<InputStream>, u64)| Ok((Done::<u64>::Err(StreamError::Closed),)))?;
-    }
-    instance.func_wrap("[method]input-stream.subscribe", |_, _: (Resource<InputStream>,)| {
-        Ok((Resource::<Pollable>::new_own(READY),))
-    })
-}
-
-fn output(instance: &mut LinkerInstance<'_, State>) -> Result<()> {
-    instance.func_wrap("[method]output-stream.check-write", |_, _: (Resource<OutputStream>,)| Ok((Done::Ok(PERMIT),)))?;
-    for name in ["[method]output-stream.write", "[method]output-stream.blocking-write-and-flush"] {
-        instance.func_wrap(name, |store, (this, bytes): (Resource<OutputStream>, WasmList<u8>)| {
-            write(store, &this, &bytes);
-            Ok((Done::Ok(()),))
+    for name in [
+        "[method]input-stream.read",
+        "[method]input-stream.blocking-read",
+    ] {
+        instance.func_wrap(name, |_, _: (Resource<InputStream>, u64)| {
+            Ok((Done::<Vec<u8>>::Err(StreamError::Closed),))
         })?;
     }
-    for name in ["[method]output-stream.flush", "[method]output-stream.blocking-flush"] {
-        instance.func_wrap(name, |_, _: (Resource<OutputStream>,)| Ok((Done::Ok(()),)))?;
-    }
-    for name in ["[method]output-stream.write-zeroes", "[method]output-stream.blocking-write-zeroes-and-flush"] {
-        // Nothing that a log would show.
-        instance.func_wrap(name, |_, _: (Resource<OutputStream>, u64)| Ok((Done::Ok(()),)))?;
-    }
-    for name in ["[method]output-stream.splice", "[method]output-stream.blocking-splice"] {
-        instance.func_wrap(name, |_, _: (Resource<OutputStream>, Resource<InputStream>, u64)| {
+    for name in [
+        "[method]input-stream.skip",
+        "[method]input-stream.blocking-skip",
+    ] {
+        instance.func_wrap(name, |_, _: (Resource<InputStream>, u64)| {
             Ok((Done::<u64>::Err(StreamError::Closed),))
         })?;
     }
-    instance.func_wrap("[method]output-stream.subscribe", |_, _: (Resource<OutputStream>,)| {
-        Ok((Resource::<Pollable>::new_own(READY),))
-    })
+    instance.func_wrap(
+        "[method]input-stream.subscribe",
+        |_, _: (Resource<InputStream>,)| Ok((Resource::<Pollable>::new_own(READY),)),
+    )
 }
 
-fn write(mut store: StoreContextMut<'_, State>, this: &Resource<OutputStream>, bytes: &WasmList<u8>) {
-    let stream = if this.rep() == ERR { Stream::Err } else { Stream::Out };
+fn output(instance: &mut LinkerInstance<'_, State>) -> Result<()> {
+    instance.func_wrap(
+        "[method]output-stream.check-write",
+        |_, _: (Resource<OutputStream>,)| Ok((Done::Ok(PERMIT),)),
+    )?;
+    for name in [
+        "[method]output-stream.write",
+        "[method]output-stream.blocking-write-and-flush",
+    ] {
+        instance.func_wrap(
+            name,
+            |store, (this, bytes): (Resource<OutputStream>, WasmList<u8>)| {
+                write(store, &this, &bytes);
+                Ok((Done::Ok(()),))
+            },
+        )?;
+    }
+    for name in [
+        "[method]output-stream.flush",
+        "[method]output-stream.blocking-flush",
+    ] {
+        instance.func_wrap(name, |_, _: (Resource<OutputStream>,)| Ok((Done::Ok(()),)))?;
+    }
+    for name in [
+        "[method]output-stream.write-zeroes",
+        "[method]output-stream.blocking-write-zeroes-and-flush",
+    ] {
+        // Nothing that a log would show.
+        instance.func_wrap(name, |_, _: (Resource<OutputStream>, u64)| {
+            Ok((Done::Ok(()),))
+        })?;
+    }
+    for name in [
+        "[method]output-stream.splice",
+        "[method]output-stream.blocking-splice",
+    ] {
+        instance.func_wrap(
+            name,
+            |_, _: (Resource<OutputStream>, Resource<InputStream>, u64)| {
+                Ok((Done::<u64>::Err(StreamError::Closed),))
+            },
+        )?;
+    }
+    instance.func_wrap(
+        "[method]output-stream.subscribe",
+        |_, _: (Resource<OutputStream>,)| Ok((Resource::<Pollable>::new_own(READY),)),
+    )
+}
+
+fn write(
+    mut store: StoreContextMut<'_, State>,
+    this: &Resource<OutputStream>,
+    bytes: &WasmList<u8>,
+) {
+    let stream = if this.rep() == ERR {
+        Stream::Err
+    } else {
+        Stream::Out
+    };
     // Out and in again: the guest's memory and the call's data are both behind the store.
     let mut output = std::mem::replace(&mut store.data_mut().output, crate::output::Output::new(0));
     output.write(stream, bytes.as_le_slice(&store));

@@ -36,7 +36,9 @@ pub(crate) fn link(component: &Component) -> Result<Linker<State>> {
     let ty = component.component_type();
     for (name, import) in ty.imports(engine) {
         // What is not an interface was refused before compiling.
-        let ComponentItem::ComponentInstance(interface) = import.ty else { continue };
+        let ComponentItem::ComponentInstance(interface) = import.ty else {
+            continue;
+        };
         let mut instance = linker.instance(name)?;
         for (item, export) in interface.exports(engine) {
             refused::define(&mut instance, name, item, &export.ty)?;
@@ -55,15 +57,25 @@ fn works(interface: &str, instance: &mut LinkerInstance<'_, State>) -> Result<()
         "wasi:cli/stdin" => io::stdin(instance),
         "wasi:cli/stdout" => io::stdout(instance, output::Stream::Out, "get-stdout"),
         "wasi:cli/stderr" => io::stdout(instance, output::Stream::Err, "get-stderr"),
-        "wasi:cli/terminal-stdin" => io::no_terminal::<io::TerminalInput>(instance, "get-terminal-stdin"),
-        "wasi:cli/terminal-stdout" => io::no_terminal::<io::TerminalOutput>(instance, "get-terminal-stdout"),
-        "wasi:cli/terminal-stderr" => io::no_terminal::<io::TerminalOutput>(instance, "get-terminal-stderr"),
+        "wasi:cli/terminal-stdin" => {
+            io::no_terminal::<io::TerminalInput>(instance, "get-terminal-stdin")
+        }
+        "wasi:cli/terminal-stdout" => {
+            io::no_terminal::<io::TerminalOutput>(instance, "get-terminal-stdout")
+        }
+        "wasi:cli/terminal-stderr" => {
+            io::no_terminal::<io::TerminalOutput>(instance, "get-terminal-stderr")
+        }
         "wasi:clocks/monotonic-clock" => clock::monotonic(instance),
         "wasi:clocks/wall-clock" => clock::wall(instance),
         "wasi:io/poll" => clock::poll(instance),
         "wasi:io/streams" => io::streams(instance),
         "wasi:random/random" => random(instance, "get-random-bytes", "get-random-u64"),
-        "wasi:random/insecure" => random(instance, "get-insecure-random-bytes", "get-insecure-random-u64"),
+        "wasi:random/insecure" => random(
+            instance,
+            "get-insecure-random-bytes",
+            "get-insecure-random-u64",
+        ),
         "wasi:random/insecure-seed" => seed(instance),
         "wasi:filesystem/preopens" => refused::no_directories(instance),
         _ => Ok(()),
@@ -71,33 +83,52 @@ fn works(interface: &str, instance: &mut LinkerInstance<'_, State>) -> Result<()
 }
 
 fn log(instance: &mut LinkerInstance<'_, State>) -> Result<()> {
-    instance.func_wrap("write", |mut store, (level, message): (bindings::Level, WasmStr)| {
-        let message = message.to_str(&store)?.into_owned();
-        store.data_mut().output.log(level.into(), &message);
-        Ok(())
-    })
+    instance.func_wrap(
+        "write",
+        |mut store, (level, message): (bindings::Level, WasmStr)| {
+            let message = message.to_str(&store)?.into_owned();
+            store.data_mut().output.log(level.into(), &message);
+            Ok(())
+        },
+    )
 }
 
 fn environment(instance: &mut LinkerInstance<'_, State>) -> Result<()> {
-    instance.func_wrap("get-environment", |_, (): ()| Ok((Vec::<(String, String)>::new(),)))?;
+    instance.func_wrap("get-environment", |_, (): ()| {
+        Ok((Vec::<(String, String)>::new(),))
+    })?;
     instance.func_wrap("get-arguments", |_, (): ()| Ok((Vec::<String>::new(),)))?;
     instance.func_wrap("initial-cwd", |_, (): ()| Ok((None::<String>,)))
 }
 
 fn exit(instance: &mut LinkerInstance<'_, State>) -> Result<()> {
     use crate::meter::Stop;
-    instance.func_wrap("exit", |_, (status,): (std::result::Result<(), ()>,)| -> Result<()> {
-        Err(Stop::Exit { failed: status.is_err() }.into())
-    })?;
-    instance.func_wrap("exit-with-code", |_, (code,): (u8,)| -> Result<()> { Err(Stop::Exit { failed: code != 0 }.into()) })
+    instance.func_wrap(
+        "exit",
+        |_, (status,): (std::result::Result<(), ()>,)| -> Result<()> {
+            Err(Stop::Exit {
+                failed: status.is_err(),
+            }
+            .into())
+        },
+    )?;
+    instance.func_wrap("exit-with-code", |_, (code,): (u8,)| -> Result<()> {
+        Err(Stop::Exit { failed: code != 0 }.into())
+    })
 }
 
 fn random(instance: &mut LinkerInstance<'_, State>, bytes: &str, number: &str) -> Result<()> {
-    instance.func_wrap(bytes, |mut store, (len,): (u64,)| Ok((store.data_mut().world.random_bytes(len)?,)))?;
-    instance.func_wrap(number, |mut store, (): ()| Ok((store.data_mut().world.random(),)))
+    instance.func_wrap(bytes, |mut store, (len,): (u64,)| {
+        Ok((store.data_mut().world.random_bytes(len)?,))
+    })?;
+    instance.func_wrap(number, |mut store, (): ()| {
+        Ok((store.data_mut().world.random(),))
+    })
 }
 
 fn seed(instance: &mut LinkerInstance<'_, State>) -> Result<()> {
     // A value of its own, not a part of the stream: asking for it must not move what comes after.
-    instance.func_wrap("insecure-seed", |_, (): ()| Ok(((world::SEED, !world::SEED),)))
+    instance.func_wrap("insecure-seed", |_, (): ()| {
+        Ok(((world::SEED, !world::SEED),))
+    })
 }

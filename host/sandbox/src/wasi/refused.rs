@@ -29,7 +29,12 @@ pub(super) fn define(
     }
 }
 
-fn function(instance: &mut LinkerInstance<'_, State>, interface: &str, item: &str, func: &ComponentFunc) -> Result<()> {
+fn function(
+    instance: &mut LinkerInstance<'_, State>,
+    interface: &str,
+    item: &str,
+    func: &ComponentFunc,
+) -> Result<()> {
     let stop = Stop::Used(what(interface));
     let answer = denial(func);
     instance.func_new(item, move |_, _, _, results| match (&answer, results) {
@@ -59,8 +64,13 @@ fn denial(func: &ComponentFunc) -> Option<Val> {
         // `filesystem-error-code`: an error of a stream is never one of files.
         (Type::Option(_), None) => Some(Val::Option(None)),
         (Type::Result(result), None) => {
-            let Some(Type::Enum(codes)) = result.err() else { return None };
-            let code = codes.names().find(|name| ["access-denied", "access"].contains(name))?.to_owned();
+            let Some(Type::Enum(codes)) = result.err() else {
+                return None;
+            };
+            let code = codes
+                .names()
+                .find(|name| ["access-denied", "access"].contains(name))?
+                .to_owned();
             Some(Val::Result(Err(Some(Box::new(Val::Enum(code))))))
         }
         _ => None,
@@ -91,7 +101,7 @@ fn resource(instance: &mut LinkerInstance<'_, State>, name: &str) -> Result<()> 
 pub(super) fn no_directories(instance: &mut LinkerInstance<'_, State>) -> Result<()> {
     instance.func_new("get-directories", |_, _, _, results| {
         if let [result] = results {
-            *result = Val::List(Vec::new().into());
+            *result = Val::List(Vec::new());
         }
         Ok(())
     })

@@ -21,7 +21,13 @@ pub(crate) struct World {
 
 impl Default for World {
     fn default() -> Self {
-        Self { now: 0, monotonic: 0, random: SEED, waits: Vec::new(), free: Vec::new() }
+        Self {
+            now: 0,
+            monotonic: 0,
+            random: SEED,
+            waits: Vec::new(),
+            free: Vec::new(),
+        }
     }
 }
 
@@ -64,7 +70,11 @@ impl World {
 
     /// When a pollable is ready.
     pub(super) fn ready_at(&self, number: u32) -> u64 {
-        (number as usize).checked_sub(1).and_then(|index| self.waits.get(index)).copied().unwrap_or(0)
+        (number as usize)
+            .checked_sub(1)
+            .and_then(|index| self.waits.get(index))
+            .copied()
+            .unwrap_or(0)
     }
 
     pub(super) fn forget(&mut self, number: u32) {
@@ -75,9 +85,15 @@ impl World {
 
     /// Lets time pass up to the first of these that is ready, and says which then are.
     pub(super) fn poll(&mut self, numbers: &[u32]) -> Vec<u32> {
-        let times: Vec<u64> = numbers.iter().map(|number| self.ready_at(*number)).collect();
+        let times: Vec<u64> = numbers
+            .iter()
+            .map(|number| self.ready_at(*number))
+            .collect();
         self.monotonic = self.monotonic.max(times.iter().copied().min().unwrap_or(0));
-        let ready = times.iter().enumerate().filter(|(_, when)| **when <= self.monotonic);
+        let ready = times
+            .iter()
+            .enumerate()
+            .filter(|(_, when)| **when <= self.monotonic);
         ready.map(|(index, _)| index as u32).collect()
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Page {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Items<'a> {
-    #[serde(borrow, default)]
+    #[serde(default)]
     metadata: Meta,
     #[serde(borrow, default)]
     items: Option<Vec<&'a RawValue>>,
@@ -60,7 +60,8 @@ struct Meta {
 impl Page {
     pub(crate) fn read(&self) -> Result<Items<'_>, RequestError> {
         let text = utf8(&self.body).map_err(unreadable)?;
-        serde_json::from_str(text).map_err(|error| RequestError::Unreadable(format!("list: {error}")))
+        serde_json::from_str(text)
+            .map_err(|error| RequestError::Unreadable(format!("list: {error}")))
     }
 }
 
@@ -77,7 +78,10 @@ impl<'a> Items<'a> {
 
     /// The token of the next page.
     pub(crate) fn next(&self) -> Option<&str> {
-        self.metadata.r#continue.as_deref().filter(|token| !token.is_empty())
+        self.metadata
+            .r#continue
+            .as_deref()
+            .filter(|token| !token.is_empty())
     }
 }
 
@@ -104,18 +108,27 @@ pub(crate) async fn page(
         View::Object => JSON,
         View::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
     };
-    let request = Request::get(path).header(header::ACCEPT, accept).header(header::ACCEPT_ENCODING, "gzip").body(Body::empty());
+    let request = Request::get(path)
+        .header(header::ACCEPT, accept)
+        .header(header::ACCEPT_ENCODING, "gzip")
+        .body(Body::empty());
     let request = request.map_err(|error| RequestError::NotSent(error.to_string()))?;
     let mut reply = transport.call(identity, request).await?;
     // Errors are compressed too where they are long.
-    if reply.headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip") {
+    if reply
+        .headers
+        .get(header::CONTENT_ENCODING)
+        .is_some_and(|encoding| encoding == "gzip")
+    {
         let mut plain = Vec::with_capacity(reply.body.len() * 8);
         flate2::read::MultiGzDecoder::new(&*reply.body)
             .read_to_end(&mut plain)
             .map_err(|error| RequestError::Unreachable(format!("list cut or not gzip: {error}")))?;
         reply.body = plain.into();
     }
-    Ok(Page { body: succeed(reply)?.body.into() })
+    Ok(Page {
+        body: succeed(reply)?.body.into(),
+    })
 }
 
 /// Pages until the limit or the end. An expired token starts over once per call of the pass, not here.
@@ -131,7 +144,16 @@ pub(super) async fn collect(
     let mut token: Option<String> = None;
     loop {
         let room = limit - listed.items.len();
-        let page = page(transport, identity, resource, scope, view, room.clamp(1, 500), token.as_deref()).await?;
+        let page = page(
+            transport,
+            identity,
+            resource,
+            scope,
+            view,
+            room.clamp(1, 500),
+            token.as_deref(),
+        )
+        .await?;
         let items = page.read()?;
         for text in items.texts().take(room) {
             let parts = typed(text, resource, &Stamp::parse(text).map_err(unreadable)?);
@@ -149,12 +171,28 @@ pub(super) async fn collect(
 
 /// The text of an object in a list as three parts to join: apiVersion and kind first if they are absent (as in lists of
 /// built-in kinds), and no `managedFields`.
-pub(crate) fn typed<'a>(text: &'a str, resource: &Resource, stamp: &Stamp<'a>) -> (String, &'a str, &'a str) {
+pub(crate) fn typed<'a>(
+    text: &'a str,
+    resource: &Resource,
+    stamp: &Stamp<'a>,
+) -> (String, &'a str, &'a str) {
     let (before, after) = stamp.without_managed(text);
     match before.trim_ascii_start().strip_prefix('{') {
         Some(rest) if stamp.kind.is_empty() && stamp.api_version.is_empty() => {
-            let comma = if rest.trim_ascii_start().starts_with('}') { "" } else { "," };
-            (format!(r#"{{"apiVersion":"{}","kind":"{}"{comma}"#, resource.api_version(), resource.kind), rest, after)
+            let comma = if rest.trim_ascii_start().starts_with('}') {
+                ""
+            } else {
+                ","
+            };
+            (
+                format!(
+                    r#"{{"apiVersion":"{}","kind":"{}"{comma}"#,
+                    resource.api_version(),
+                    resource.kind
+                ),
+                rest,
+                after,
+            )
         }
         _ => (String::new(), before, after),
     }

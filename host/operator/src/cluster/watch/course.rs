@@ -134,7 +134,11 @@ impl Course {
             End::Silent => (None, self.options.backoff),
             // `told` has set failures to zero if anything came; a server that only ever hangs up is not asked in a tight loop.
             End::Closed => {
-                let wait = if self.failures == 0 { Duration::ZERO } else { self.delay() };
+                let wait = if self.failures == 0 {
+                    Duration::ZERO
+                } else {
+                    self.delay()
+                };
                 self.failures += 1;
                 (None, wait)
             }
@@ -154,11 +158,18 @@ impl Course {
             RequestError::NotServed(_) | RequestError::NotFound(_) => {
                 // What appears under this name later is another kind, and may be served by another server.
                 self.version.clear();
-                (self.listed, self.no_stream, self.pages_once, self.failures) = (false, false, false, 0);
-                let state = if self.served { KindState::Gone } else { KindState::Absent };
+                (self.listed, self.no_stream, self.pages_once, self.failures) =
+                    (false, false, false, 0);
+                let state = if self.served {
+                    KindState::Gone
+                } else {
+                    KindState::Absent
+                };
                 (Some(state), self.jittered(self.options.poll))
             }
-            RequestError::Forbidden(message) => (Some(KindState::Forbidden(message.into())), self.failed()),
+            RequestError::Forbidden(message) => {
+                (Some(KindState::Forbidden(message.into())), self.failed())
+            }
             RequestError::Invalid(_) if self.attempt() == Attempt::Stream => {
                 self.no_stream = true;
                 (None, Duration::ZERO)
@@ -172,7 +183,10 @@ impl Course {
                     self.version.clear();
                 }
                 let wish = error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
-                (Some(unreachable(error.to_string())), self.failed().max(wish))
+                (
+                    Some(unreachable(error.to_string())),
+                    self.failed().max(wish),
+                )
             }
         }
     }
@@ -189,7 +203,10 @@ impl Course {
     }
 
     fn delay(&self) -> Duration {
-        let doubled = self.options.backoff.saturating_mul(1 << self.failures.min(16));
+        let doubled = self
+            .options
+            .backoff
+            .saturating_mul(1 << self.failures.min(16));
         self.jittered(doubled.min(self.options.backoff_max))
     }
 

@@ -21,11 +21,18 @@ const KEEP: usize = 256 << 10;
 
 impl Lines {
     pub(super) fn new(cap: usize) -> Self {
-        Self { rest: Vec::new(), cap }
+        Self {
+            rest: Vec::new(),
+            cap,
+        }
     }
 
     /// Hands each line that `data` completes to `take`, without its newline; empty lines are skipped. Stops at the first error.
-    pub(super) fn push<E: From<TooLong>>(&mut self, mut data: &[u8], mut take: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    pub(super) fn push<E: From<TooLong>>(
+        &mut self,
+        mut data: &[u8],
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         while let Some(end) = memchr::memchr(b'\n', data) {
             let (line, tail) = (&data[..end], &data[end + 1..]);
             if self.rest.len() + line.len() > self.cap {
@@ -98,8 +105,10 @@ pub(super) fn careful(text: &str) -> Result<(Kind, &str), ObjectError> {
         #[serde(borrow)]
         object: &'a RawValue,
     }
-    let line: Line<'_> = serde_json::from_str(text).map_err(|error| ObjectError::Unreadable(format!("event: {error}")))?;
-    let kind = Kind::parse(&line.r#type).ok_or_else(|| ObjectError::Unreadable(format!("event: unknown type `{}`", line.r#type)))?;
+    let line: Line<'_> = serde_json::from_str(text)
+        .map_err(|error| ObjectError::Unreadable(format!("event: {error}")))?;
+    let kind = Kind::parse(&line.r#type)
+        .ok_or_else(|| ObjectError::Unreadable(format!("event: unknown type `{}`", line.r#type)))?;
     Ok((kind, line.object.get()))
 }
 
@@ -137,7 +146,10 @@ mod tests {
         let want: Vec<&str> = STREAM.lines().filter(|line| !line.is_empty()).collect();
         for first in 0..=bytes.len() {
             for second in first..=bytes.len() {
-                let (result, got, cut) = lines(&[&bytes[..first], &bytes[first..second], &bytes[second..]], 1000);
+                let (result, got, cut) = lines(
+                    &[&bytes[..first], &bytes[first..second], &bytes[second..]],
+                    1000,
+                );
                 assert_eq!((result, cut), (Ok(()), false));
                 assert_eq!(got, want, "cut at {first} and {second}");
             }
@@ -156,11 +168,21 @@ mod tests {
 
     #[test]
     fn a_line_at_the_cap_passes_and_a_longer_one_is_refused_however_it_comes() {
-        for parts in [vec![&b"12345678\n"[..]], vec![&b"1234"[..], &b"5678"[..], &b"\n"[..]]] {
+        for parts in [
+            vec![&b"12345678\n"[..]],
+            vec![&b"1234"[..], &b"5678"[..], &b"\n"[..]],
+        ] {
             assert_eq!(lines(&parts, 8).0, Ok(()));
-            assert_eq!(lines(&parts, 7), (Err(TooLong(7)), vec![], lines(&parts, 7).2));
+            assert_eq!(
+                lines(&parts, 7),
+                (Err(TooLong(7)), vec![], lines(&parts, 7).2)
+            );
         }
-        assert_eq!(lines(&[b"12345678"], 7).0, Err(TooLong(7)), "without waiting for its end");
+        assert_eq!(
+            lines(&[b"12345678"], 7).0,
+            Err(TooLong(7)),
+            "without waiting for its end"
+        );
     }
 
     #[test]
@@ -176,7 +198,13 @@ mod tests {
         }
         let odd = format!(r#"{{"type":"ADDED","object":{object},"more":1}}"#);
         assert_eq!(careful(&odd), Ok((Kind::Added, object)));
-        for bad in [r#"{"type":"NEW","object":{}}"#, r#"{"type":"ADDED"}"#, "[]", "x", r#"{"object":{}}"#] {
+        for bad in [
+            r#"{"type":"NEW","object":{}}"#,
+            r#"{"type":"ADDED"}"#,
+            "[]",
+            "x",
+            r#"{"object":{}}"#,
+        ] {
             assert!(event(bad.as_bytes()).is_err(), "{bad}");
         }
         assert_eq!(event(b"{\"type\":\"\xff"), Err(ObjectError::NotUtf8(9)));

@@ -44,9 +44,22 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    pub(super) fn new(target: Target, store: Arc<Store>, status: Arc<Status>, notices: UnboundedSender<Notice>) -> Self {
+    pub(super) fn new(
+        target: Target,
+        store: Arc<Store>,
+        status: Arc<Status>,
+        notices: UnboundedSender<Notice>,
+    ) -> Self {
         let course = Course::new(target.options.clone());
-        Self { target, store, status, notices, course, scratch: String::new(), listing: false }
+        Self {
+            target,
+            store,
+            status,
+            notices,
+            course,
+            scratch: String::new(),
+            listing: false,
+        }
     }
 
     pub(super) async fn run(mut self) {
@@ -90,7 +103,9 @@ impl Runner {
         loop {
             let frame = match tokio::time::timeout(idle, body.frame()).await {
                 Err(_) => return Err(End::Silent),
-                Ok(None) if lines.is_cut() => return Err(End::Cut("watch ended in the middle of an event".into())),
+                Ok(None) if lines.is_cut() => {
+                    return Err(End::Cut("watch ended in the middle of an event".into()));
+                }
                 Ok(None) => return Ok(()),
                 Ok(Some(Err(error))) => return Err(cut(&error)),
                 Ok(Some(Ok(frame))) => frame,
@@ -117,9 +132,14 @@ impl Runner {
         }
         target.scope.push_query(&mut path);
         // Newer servers compress watches one gzip member an event: more work for both sides, and nothing smaller.
-        let request = Request::get(path).header(header::ACCEPT_ENCODING, "identity").body(Body::empty());
+        let request = Request::get(path)
+            .header(header::ACCEPT_ENCODING, "identity")
+            .body(Body::empty());
         let request = request.map_err(|error| RequestError::NotSent(error.to_string()))?;
-        let response = target.transport.open(&target.identity, &target.lane, request).await?;
+        let response = target
+            .transport
+            .open(&target.identity, &target.lane, request)
+            .await?;
         let code = response.status().as_u16();
         if code == 200 {
             return Ok(response);
@@ -129,7 +149,11 @@ impl Runner {
         let body = match tokio::time::timeout(limit, body.collect()).await {
             Ok(Ok(body)) => body.to_bytes(),
             Ok(Err(error)) => return Err(unreachable(&error)),
-            Err(_) => return Err(RequestError::Unreachable(format!("status {code} without a body"))),
+            Err(_) => {
+                return Err(RequestError::Unreachable(format!(
+                    "status {code} without a body"
+                )));
+            }
         };
         Err(RequestError::from_answer(code, &parts.headers, &body))
     }
@@ -139,8 +163,24 @@ impl Runner {
         self.store.begin_round();
         let mut token: Option<String> = None;
         loop {
-            let Target { transport, identity, resource, scope, options, .. } = &self.target;
-            let page = page(transport, identity, resource, scope, View::Object, options.page, token.as_deref()).await;
+            let Target {
+                transport,
+                identity,
+                resource,
+                scope,
+                options,
+                ..
+            } = &self.target;
+            let page = page(
+                transport,
+                identity,
+                resource,
+                scope,
+                View::Object,
+                options.page,
+                token.as_deref(),
+            )
+            .await;
             let page = page.map_err(End::Refused)?;
             self.heard();
             let items = page.read().map_err(End::Refused)?;
@@ -176,7 +216,8 @@ impl Runner {
                 if !self.listing {
                     self.course.told(&stamp.resource_version);
                 }
-                key.into_iter().for_each(|key| self.tell(Event::Deleted { key }));
+                key.into_iter()
+                    .for_each(|key| self.tell(Event::Deleted { key }));
                 Ok(())
             }
             Kind::Bookmark => {
@@ -184,7 +225,11 @@ impl Runner {
                 if !self.listing {
                     self.store.bookmark(&head.resource_version);
                     self.course.told(&head.resource_version);
-                } else if head.annotations.get("k8s.io/initial-events-end").is_some_and(|value| value == "true") {
+                } else if head
+                    .annotations
+                    .get("k8s.io/initial-events-end")
+                    .is_some_and(|value| value == "true")
+                {
                     self.complete(&head.resource_version)?;
                     self.listing = false;
                     self.enter(KindState::Active);
@@ -196,20 +241,30 @@ impl Runner {
                     0 => 500,
                     code => code,
                 };
-                Err(End::Refused(RequestError::from_answer(code, &HeaderMap::new(), object.as_bytes())))
+                Err(End::Refused(RequestError::from_answer(
+                    code,
+                    &HeaderMap::new(),
+                    object.as_bytes(),
+                )))
             }
         }
     }
 
     fn observe(&mut self, text: &str, live: bool) -> Result<(), End> {
         let stamp = Stamp::parse(text)?;
-        let told = self.store.observe(text, &stamp, &self.target.resource, live, &mut self.scratch);
+        let told = self
+            .store
+            .observe(text, &stamp, &self.target.resource, live, &mut self.scratch);
         if live {
             self.course.told(&stamp.resource_version);
         }
         let initial = self.course.is_first();
         if told.news || initial {
-            self.tell(Event::Changed { key: told.key, version: told.version, initial });
+            self.tell(Event::Changed {
+                key: told.key,
+                version: told.version,
+                initial,
+            });
         }
         Ok(())
     }
@@ -220,7 +275,8 @@ impl Runner {
             return Err(End::Unreadable("list without a version".into()));
         }
         let gone = self.store.end_round(version).map_err(|_| End::Backwards)?;
-        gone.into_iter().for_each(|key| self.tell(Event::Deleted { key }));
+        gone.into_iter()
+            .for_each(|key| self.tell(Event::Deleted { key }));
         self.course.listed(version);
         self.status.lists.fetch_add(1, Ordering::Relaxed);
         self.status.synced.store(true, Ordering::Release);
@@ -231,12 +287,17 @@ impl Runner {
     fn lose_all(&mut self) {
         self.status.synced.store(false, Ordering::Release);
         let keys: Vec<ObjectKey> = self.store.clear();
-        keys.into_iter().for_each(|key| self.tell(Event::Deleted { key }));
+        keys.into_iter()
+            .for_each(|key| self.tell(Event::Deleted { key }));
     }
 
     /// Tells of a state that is not the present one.
     fn enter(&self, state: KindState) {
-        let mut now = self.status.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self
+            .status
+            .state
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         if *now != state {
             *now = state.clone();
             drop(now);
@@ -246,11 +307,16 @@ impl Runner {
 
     fn tell(&self, event: Event) {
         // Nobody listens any more: the loop ends at its next turn.
-        let _ = self.notices.send(Notice { watch: self.target.id, event });
+        let _ = self.notices.send(Notice {
+            watch: self.target.id,
+            event,
+        });
     }
 
     fn heard(&self) {
-        self.status.last_event.store(Timestamp::now().as_millisecond(), Ordering::Relaxed);
+        self.status
+            .last_event
+            .store(Timestamp::now().as_millisecond(), Ordering::Relaxed);
     }
 }
 

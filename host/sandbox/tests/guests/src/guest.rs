@@ -4,6 +4,7 @@
 
 use std::{collections::HashMap, hint::black_box, io::Write, time::Duration};
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 wit_bindgen::generate!({ path: "../../../../wit", world: "reconciler" });
@@ -11,7 +12,10 @@ wit_bindgen::generate!({ path: "../../../../wit", world: "reconciler" });
 use exports::guesthouse::reconciler::plugin::{Decision, Descriptor, Failure, Guest, Observation};
 use guesthouse::reconciler::{
     log::{Level, write},
-    types::{Action, Apply, Body, Cause, Delivery, Effect, Extension, FailureKind, Http, Mode, OnDelete, OnImmutable, Ownership, Request, Status},
+    types::{
+        Action, Apply, Body, Cause, Delivery, Effect, Extension, FailureKind, Http, Mode, OnDelete,
+        OnImmutable, Ownership, Request, Status,
+    },
 };
 
 struct Obedient;
@@ -37,7 +41,10 @@ impl Guest for Obedient {
     }
 
     fn finalize(_: Observation) -> Result<Decision, Failure> {
-        Ok(Decision { finalized: true, ..nothing() })
+        Ok(Decision {
+            finalized: true,
+            ..nothing()
+        })
     }
 }
 
@@ -58,22 +65,38 @@ fn nothing() -> Decision {
 }
 
 fn status(text: impl Into<String>) -> Result<Decision, Failure> {
-    Ok(Decision { status: Some(Status::Replace(text.into())), ..nothing() })
+    Ok(Decision {
+        status: Some(Status::Replace(text.into())),
+        ..nothing()
+    })
 }
 
 fn label(name: &str, value: &str) -> (String, Option<String>) {
     (name.into(), Some(value.into()))
 }
 
+/// What the object says to do. Read as a real plugin reads: what is not wanted is skipped.
+#[derive(Deserialize)]
+struct Order<'a> {
+    #[serde(rename = "do", default)]
+    what: &'a str,
+    #[serde(default)]
+    n: u64,
+}
+
 fn obey(seen: Observation) -> Result<Decision, Failure> {
-    let object: Value = serde_json::from_str(&seen.object).expect("the object is JSON");
-    let number = object["n"].as_u64().unwrap_or(0);
-    match object["do"].as_str().unwrap_or("echo") {
+    let Order { what, n: number } =
+        serde_json::from_str(&seen.object).expect("the object is an order");
+    match what {
+        "" => status(seen.object),
         "echo" => status(seen.object),
         "nothing" => Ok(nothing()),
         "fail" => Err(Failure {
             kind: FailureKind::Retry,
-            cause: Cause { reason: "Sad".into(), message: "no".into() },
+            cause: Cause {
+                reason: "Sad".into(),
+                message: "no".into(),
+            },
             after: Some(7),
             status: Some(Status::Merge("{\"a\":null}".into())),
             conditions: Vec::new(),
@@ -100,10 +123,21 @@ fn obey(seen: Observation) -> Result<Decision, Failure> {
         "log" => log(number),
         "talk" => talk(),
         "bad status" => status("{\"a\": }"),
-        "bad child" => Ok(Decision { effects: vec![apply("{")], ..nothing() }),
-        "same label twice" => Ok(Decision { labels: vec![label("a", "1"), label("b", "2"), label("a", "3")], ..nothing() }),
-        "same annotation twice" => Ok(Decision { annotations: vec![label("x", "1"), label("x", "1")], ..nothing() }),
-        "large" => status(serde_json::to_string(&"x".repeat(number as usize)).expect("a string is JSON")),
+        "bad child" => Ok(Decision {
+            effects: vec![apply("{")],
+            ..nothing()
+        }),
+        "same label twice" => Ok(Decision {
+            labels: vec![label("a", "1"), label("b", "2"), label("a", "3")],
+            ..nothing()
+        }),
+        "same annotation twice" => Ok(Decision {
+            annotations: vec![label("x", "1"), label("x", "1")],
+            ..nothing()
+        }),
+        "large" => {
+            status(serde_json::to_string(&"x".repeat(number as usize)).expect("a string is JSON"))
+        }
         "world" => status(world(&seen.now).to_string()),
         "files" => status(files().to_string()),
         "nan" => status(nan(number).to_string()),
@@ -149,7 +183,10 @@ fn everything(seen: &Observation) -> Decision {
         status: Some(Status::Replace(json!(format!("{seen:?}")).to_string())),
         labels: vec![label("a", "1"), ("b".into(), None)],
         effects: vec![apply("{\"n\":9007199254740993,\"f\":1.0}"), http],
-        extensions: vec![Extension { name: "e".into(), value: "[]".into() }],
+        extensions: vec![Extension {
+            name: "e".into(),
+            value: "[]".into(),
+        }],
         complete: true,
         ..nothing()
     }
@@ -176,7 +213,11 @@ fn recurse(n: u64) -> u64 {
 }
 
 fn descend(n: u64) -> u64 {
-    if n == 0 { 0 } else { black_box(descend(black_box(n) - 1)) + 1 }
+    if n == 0 {
+        0
+    } else {
+        black_box(descend(black_box(n) - 1)) + 1
+    }
 }
 
 fn eat(mebibytes: u64) -> Result<Decision, Failure> {
@@ -185,15 +226,23 @@ fn eat(mebibytes: u64) -> Result<Decision, Failure> {
 }
 
 fn try_to_eat(mebibytes: u64) -> Result<Decision, Failure> {
-    let got = Vec::<u8>::new().try_reserve_exact((mebibytes as usize) << 20).is_ok();
+    let got = Vec::<u8>::new()
+        .try_reserve_exact((mebibytes as usize) << 20)
+        .is_ok();
     status(json!({"got": got}).to_string())
 }
 
 fn print(lines: u64) -> Result<Decision, Failure> {
     for n in 0..if lines == 0 { u64::MAX } else { lines } {
-        if n % 2 == 0 { println!("line {n}") } else { eprintln!("line {n}") }
+        if n % 2 == 0 {
+            println!("line {n}")
+        } else {
+            eprintln!("line {n}")
+        }
     }
-    std::io::stdout().write_all(&[b'x'; 100_000]).expect("stdout is never full");
+    std::io::stdout()
+        .write_all(&[b'x'; 100_000])
+        .expect("stdout is never full");
     Ok(nothing())
 }
 
@@ -216,7 +265,10 @@ fn talk() -> Result<Decision, Failure> {
 
 /// All that a program can learn about where it runs.
 fn world(now: &str) -> Value {
-    let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs();
+    let wall = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .expect("after 1970")
+        .as_secs();
     let map: HashMap<u32, ()> = (0..100).map(|n| (n, ())).collect();
     json!({
         "now": now,
@@ -241,6 +293,11 @@ fn files() -> Value {
 /// A NaN that a machine would give a sign or a payload of its own.
 fn nan(n: u64) -> Value {
     let zero = black_box(n as f64 * 0.0);
-    let made = [zero / zero, -(zero / zero), f64::INFINITY - f64::INFINITY + zero, (black_box(-1.0) - zero).sqrt()];
+    let made = [
+        zero / zero,
+        -(zero / zero),
+        f64::INFINITY - f64::INFINITY + zero,
+        (black_box(-1.0) - zero).sqrt(),
+    ];
     json!(made.map(|nan| format!("{:x}", nan.to_bits())))
 }

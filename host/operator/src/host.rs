@@ -1,0 +1,102 @@
+//! Puts the host together and runs it.
+
+use std::{path::PathBuf, sync::Arc};
+
+use guesthouse_sandbox::{CacheAt, CacheKey, Compiler, Sandbox, SandboxError, Settings};
+
+use crate::{
+    cluster::{Api, Discovery, Transport, TransportError, TransportOptions},
+    events::Events,
+    executor::Executor,
+    journals::Journals,
+    outgoing::Outgoing,
+    supervisor::{Parts, Supervisor},
+    worker::Shop,
+};
+
+/// How a host is run.
+#[derive(Clone, Debug)]
+pub struct HostOptions {
+    /// Namespace of mappings, plugins in ConfigMaps and journals; none: the kubeconfig's.
+    pub namespace: Option<String>,
+    /// Passes at once, over all mappings.
+    pub concurrency: usize,
+    /// Http effects in flight at once.
+    pub http_in_flight: usize,
+    /// Requests to the API server in flight at once.
+    pub api_in_flight: usize,
+    /// Where compiled plugins are kept; none: compiled anew at each start.
+    pub cache: Option<PathBuf>,
+    /// The program that compiles plugins as a child (`PROGRAM compile`); none: in this process.
+    pub compiler: Option<PathBuf>,
+}
+
+impl Default for HostOptions {
+    fn default() -> Self {
+        Self { namespace: None, concurrency: 32, http_in_flight: 64, api_in_flight: 16, cache: None, compiler: None }
+    }
+}
+
+/// Why a host cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The way to the cluster.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// The sandbox.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    /// The client of http effects.
+    #[error("http client: {0}")]
+    Http(#[from] reqwest::Error),
+    /// The threads that plugins run on.
+    #[error("threads for plugins: {0}")]
+    Threads(std::io::Error),
+}
+
+/// Runs a host until `stop` is done; passes that run then come to their end.
+pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result<(), HostError> {
+    let transport_options = TransportOptions { in_flight: options.api_in_flight, ..TransportOptions::default() };
+    let transport = Transport::infer(transport_options).await?;
+    let namespace = options.namespace.clone().unwrap_or_else(|| transport.default_namespace().to_owned());
+    let sandbox = Arc::new(Sandbox::new(settings(&options)?)?);
+    if let Some(why) = sandbox.degraded() {
+        tracing::warn!("calls are slower than they could be: {why}");
+    }
+    let api = Api::new(transport.clone());
+    let threads = std::thread::available_parallelism().map_or(2, |n| n.get().max(2));
+    let executor = Executor::start(threads).map_err(HostError::Threads)?;
+    let outgoing = Outgoing::new(options.http_in_flight)?;
+    let instance = std::env::var("HOSTNAME").unwrap_or_else(|_| "guesthouse".to_owned());
+    let events = Events::new(api.clone(), &instance);
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), server = %transport.url(), namespace, "guesthouse runs");
+    tracing::warn!("effects are made with the host's own credentials: impersonation of each mapping's serviceAccount is not built yet");
+    let parts = Parts {
+        namespace: namespace.clone(),
+        discovery: Discovery::new(api.clone()),
+        concurrency: options.concurrency.max(1),
+        transport,
+        sandbox,
+    };
+    let (supervisor, inbox) = Supervisor::new(parts, |watch| Shop {
+        journals: Arc::new(Journals::new(api.clone(), &namespace, watch)),
+        api,
+        executor,
+        outgoing,
+        events,
+    });
+    supervisor.run(inbox, stop).await;
+    Ok(())
+}
+
+fn settings(options: &HostOptions) -> Result<Settings, SandboxError> {
+    let cache = match &options.cache {
+        Some(dir) => Some(CacheAt { key: CacheKey::load_or_create(&dir.join("key"))?, dir: dir.join("compiled") }),
+        None => None,
+    };
+    let compiler = match &options.compiler {
+        Some(exe) => Compiler::Child { exe: exe.clone(), args: vec!["compile".to_owned()] },
+        None => Compiler::InProcess,
+    };
+    Ok(Settings { cache, compiler, ..Settings::default() })
+}

@@ -1,0 +1,267 @@
+//! Journals in the cluster: kept in step by a watch, written with the version read.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use guesthouse_core::{
+    identity::Identity,
+    journal::Journal,
+    object::{self, Head, ObjectKey},
+    outcome::Outcome,
+    pass::{JournalWrite, StoredJournal, WriteError},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    cluster::{Api, Preconditions, Propagation, Resource, Store, Watch},
+    errors::write_error,
+};
+
+/// API version of the host's own kinds.
+pub const API_VERSION: &str = "guesthouse.dev/v1alpha1";
+/// Label of a journal with the outcome.
+pub const OUTCOME_LABEL: &str = "guesthouse.dev/outcome";
+/// Label of a journal with the mapping.
+pub const MAPPING_LABEL: &str = "guesthouse.dev/mapping";
+
+/// The kind as it is served.
+pub fn resource() -> Resource {
+    Resource {
+        group: "guesthouse.dev".into(),
+        version: "v1alpha1".into(),
+        kind: "Journal".into(),
+        plural: "journals".into(),
+        namespaced: true,
+        has_status: false,
+        crd: None,
+    }
+}
+
+/// A journal as the API server stores it. Members beside these are left alone by the server's patching and re-sent by us
+/// only inside `record`, which keeps what it does not know.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored {
+    record: Journal,
+}
+
+/// An object under a mapping.
+type Subject = (String, ObjectKey);
+
+/// Which journals there are for an object. Subjects are read once, when the watch tells of a journal.
+#[derive(Default)]
+struct Index {
+    by_object: HashMap<Subject, BTreeSet<String>>,
+    by_name: HashMap<String, Subject>,
+}
+
+impl Index {
+    fn insert(&mut self, name: &str, subject: Subject) {
+        if self.by_name.get(name) != Some(&subject) {
+            self.remove(name);
+            self.by_object.entry(subject.clone()).or_default().insert(name.to_owned());
+            self.by_name.insert(name.to_owned(), subject);
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        let Some(subject) = self.by_name.remove(name) else { return };
+        if let Some(names) = self.by_object.get_mut(&subject) {
+            names.remove(name);
+            if names.is_empty() {
+                self.by_object.remove(&subject);
+            }
+        }
+    }
+}
+
+/// The journals of this host's namespace.
+pub struct Journals {
+    api: Api,
+    resource: Resource,
+    namespace: String,
+    store: Arc<Store>,
+    _watch: Watch,
+    index: Mutex<Index>,
+}
+
+impl Journals {
+    /// On top of a watch over the kind in `namespace`, which lives as long as this.
+    pub fn new(api: Api, namespace: &str, watch: Watch) -> Self {
+        let store = watch.store().clone();
+        Self { api, resource: resource(), namespace: namespace.to_owned(), store, _watch: watch, index: Mutex::default() }
+    }
+
+    /// A journal was added or changed; returns its mapping and object.
+    pub fn changed(&self, key: &ObjectKey) -> Option<(String, ObjectKey)> {
+        let entry = self.store.get(key)?;
+        let (mapping, object) = subject(entry.raw())?;
+        self.index().insert(key.name(), (mapping.clone(), object.clone()));
+        Some((mapping, object))
+    }
+
+    /// A journal is gone.
+    pub fn deleted(&self, key: &ObjectKey) {
+        self.index().remove(key.name());
+    }
+
+    /// The objects that have journals under a mapping.
+    pub fn objects(&self, mapping: &str) -> Vec<ObjectKey> {
+        self.index().by_object.keys().filter(|(of, _)| of == mapping).map(|(_, object)| object.clone()).collect()
+    }
+
+    /// The journals of an object under a mapping, of whatever uid. One that cannot be read is an error: acting without it
+    /// could do again what it says was done.
+    pub fn of(&self, mapping: &str, object: &ObjectKey) -> Result<Vec<StoredJournal>, String> {
+        let names = self.index().by_object.get(&(mapping.to_owned(), object.clone())).cloned().unwrap_or_default();
+        let found = names.into_iter().filter_map(|name| {
+            let entry = self.store.get(&ObjectKey::new(&self.namespace, &name))?;
+            Some(read(&name, entry.raw()).map_err(|error| format!("journal {name} cannot be read: {error}")))
+        });
+        found.collect()
+    }
+
+    /// Creates or replaces one; the new version.
+    pub async fn write(&self, identity: &Identity, write: &JournalWrite) -> Result<String, WriteError> {
+        let body = body(write, &self.namespace).map_err(|error| WriteError::Invalid(error.to_string()))?;
+        let answer = match &write.version {
+            None => self.api.create(identity, &self.resource, &self.namespace, body).await,
+            Some(_) => self.api.replace(identity, &self.resource, &self.namespace, &write.name, body).await,
+        };
+        let answer = answer.map_err(write_error)?;
+        let version = answer.stamp().map_err(write_error)?.resource_version.to_string();
+        // Read your own writes: the next pass may come before the watch does.
+        let _ = self.store.absorb(&answer.body);
+        self.changed(&ObjectKey::new(&self.namespace, &write.name));
+        Ok(version)
+    }
+
+    /// Deletes one at the version read.
+    pub async fn remove(&self, identity: &Identity, name: &str, version: &str) -> Result<String, WriteError> {
+        let only = Preconditions { uid: None, resource_version: Some(version) };
+        self.api
+            .delete(identity, &self.resource, &self.namespace, name, only, Propagation::Background)
+            .await
+            .map_err(write_error)?;
+        self.deleted(&ObjectKey::new(&self.namespace, name));
+        Ok(String::new())
+    }
+
+    fn index(&self) -> std::sync::MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn read(name: &str, raw: &str) -> Result<StoredJournal, String> {
+    let head = Head::parse(raw).map_err(|error| error.to_string())?;
+    let stored: Stored = serde_json::from_str(raw).map_err(|error| error.to_string())?;
+    Ok(StoredJournal { name: name.to_owned(), version: head.resource_version.to_string(), journal: stored.record })
+}
+
+/// The mapping and object of a journal, or nothing if it is none of ours.
+fn subject(raw: &str) -> Option<(String, ObjectKey)> {
+    #[derive(Deserialize)]
+    struct Outline<'a> {
+        #[serde(borrow)]
+        record: Record<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Record<'a> {
+        mapping: std::borrow::Cow<'a, str>,
+        #[serde(borrow)]
+        object: Whose<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Whose<'a> {
+        #[serde(default)]
+        namespace: std::borrow::Cow<'a, str>,
+        name: std::borrow::Cow<'a, str>,
+    }
+    let outline: Outline<'_> = serde_json::from_str(raw).ok()?;
+    let object = outline.record.object;
+    Some((outline.record.mapping.into_owned(), object::ObjectKey::new(&object.namespace, &object.name)))
+}
+
+/// The whole object to send.
+fn body(write: &JournalWrite, namespace: &str) -> Result<String, serde_json::Error> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Whole<'a> {
+        api_version: &'static str,
+        kind: &'static str,
+        metadata: Metadata<'a>,
+        record: &'a Journal,
+    }
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata<'a> {
+        name: &'a str,
+        namespace: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        resource_version: Option<&'a str>,
+        labels: BTreeMap<&'static str, &'a str>,
+    }
+    let labels = BTreeMap::from([
+        (OUTCOME_LABEL, write.journal.outcome.as_str()),
+        (MAPPING_LABEL, write.journal.mapping.as_str()),
+    ]);
+    serde_json::to_string(&Whole {
+        api_version: API_VERSION,
+        kind: "Journal",
+        metadata: Metadata { name: &write.name, namespace, resource_version: write.version.as_deref(), labels },
+        record: &write.journal,
+    })
+}
+
+/// The CustomResourceDefinition of the kind.
+pub fn crd() -> serde_json::Value {
+    let outcomes: Vec<_> = Outcome::ALL.iter().map(|outcome| outcome.as_str()).collect();
+    let string = || serde_json::json!({"type": "string"});
+    serde_json::json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "journals.guesthouse.dev"},
+        "spec": {
+            "group": "guesthouse.dev",
+            "names": {"plural": "journals", "singular": "journal", "kind": "Journal", "listKind": "JournalList"},
+            "scope": "Namespaced",
+            "versions": [{
+                "name": "v1alpha1",
+                "served": true,
+                "storage": true,
+                "additionalPrinterColumns": [
+                    {"name": "Kind", "type": "string", "jsonPath": ".record.object.kind"},
+                    {"name": "Object", "type": "string", "jsonPath": ".record.object.name"},
+                    {"name": "Outcome", "type": "string", "jsonPath": ".record.outcome"},
+                    {"name": "Attempt", "type": "integer", "jsonPath": ".record.retry.attempt"},
+                    {"name": "Next", "type": "string", "jsonPath": ".record.retry.nextAt"},
+                    {"name": "Message", "type": "string", "jsonPath": ".record.message", "priority": 1},
+                    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+                ],
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "description": "What Guesthouse remembers of one object under one mapping. Written by the host alone; deleted after its object.",
+                    "required": ["record"],
+                    "properties": {"record": {
+                        "type": "object",
+                        // A host that was rolled back must not lose what a newer one recorded.
+                        "x-kubernetes-preserve-unknown-fields": true,
+                        "required": ["object", "mapping", "outcome"],
+                        "properties": {
+                            "object": {
+                                "type": "object",
+                                "x-kubernetes-preserve-unknown-fields": true,
+                                "properties": {"group": string(), "kind": string(), "namespace": string(), "name": string(), "uid": string()},
+                            },
+                            "mapping": string(),
+                            "outcome": {"type": "string", "enum": outcomes},
+                            "message": string(),
+                        },
+                    }},
+                }},
+            }],
+        },
+    })
+}

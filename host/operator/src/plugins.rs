@@ -1,0 +1,168 @@
+//! Where plugins come from, and their way into the sandbox.
+//!
+//! Each source is watched by a task of its own, which tells the supervisor of every new version: loaded, or refused with the
+//! reason. A source that cannot be read, or a plugin that is refused, concerns nobody but the mappings that name it.
+
+use std::{path::Path, sync::Arc, time::{Duration, SystemTime}};
+
+use base64::Engine as _;
+use guesthouse_core::{identity::Identity, mapping::{ConfigMapKey, PluginSource}, object::ObjectKey};
+use guesthouse_sandbox::{Plugin, Sandbox};
+use serde::Deserialize;
+use tokio::{sync::mpsc::{self, UnboundedSender}, task::JoinHandle};
+
+use crate::cluster::{Event, Resource, Scope, Transport, Watch, WatchId, WatchOptions};
+
+/// How often a file is looked at.
+const POLL: Duration = Duration::from_millis(500);
+
+/// A new version of a source, or why there is none.
+pub(crate) struct Loaded {
+    pub(crate) source: PluginSource,
+    pub(crate) result: Result<Plugin, String>,
+}
+
+/// A source that is being watched; dropping it ends the watch.
+pub(crate) struct SourceWatch(JoinHandle<()>);
+
+impl Drop for SourceWatch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Starts watching a source.
+pub(crate) fn watch(
+    source: &PluginSource,
+    sandbox: Arc<Sandbox>,
+    transport: &Transport,
+    namespace: &str,
+    loaded: UnboundedSender<Loaded>,
+) -> SourceWatch {
+    let loader = Loader { source: source.clone(), sandbox, loaded };
+    SourceWatch(match source {
+        PluginSource::File(path) => tokio::spawn(watch_file(path.into(), loader)),
+        PluginSource::ConfigMap(at) => tokio::spawn(watch_config_map(at.clone(), transport.clone(), namespace.to_owned(), loader)),
+    })
+}
+
+struct Loader {
+    source: PluginSource,
+    sandbox: Arc<Sandbox>,
+    loaded: UnboundedSender<Loaded>,
+}
+
+impl Loader {
+    async fn load(&self, bytes: Vec<u8>) {
+        let sandbox = self.sandbox.clone();
+        // Compiling takes seconds of CPU: never on a thread that others wait for.
+        let result = tokio::task::spawn_blocking(move || sandbox.load(&bytes)).await;
+        self.tell(match result {
+            Ok(result) => result.map_err(|refusal| refusal.to_string()),
+            Err(error) => Err(format!("loading ended early: {error}")),
+        });
+    }
+
+    fn tell(&self, result: Result<Plugin, String>) {
+        let _ = self.loaded.send(Loaded { source: self.source.clone(), result });
+    }
+}
+
+/// What tells one version of a file from another without reading it.
+#[derive(Clone, PartialEq, Eq)]
+struct Stamp {
+    changed: Option<SystemTime>,
+    len: u64,
+}
+
+async fn stamp(path: &Path) -> Result<Stamp, std::io::Error> {
+    let meta = tokio::fs::metadata(path).await?;
+    Ok(Stamp { changed: meta.modified().ok(), len: meta.len() })
+}
+
+/// A file counts once it has looked the same twice: a copy that is still being written is not taken for a broken plugin.
+async fn watch_file(path: std::path::PathBuf, loader: Loader) {
+    let (mut taken, mut last, mut missing) = (None, None, None);
+    let mut first = true;
+    loop {
+        match stamp(&path).await {
+            Ok(found) if taken.as_ref() == Some(&found) => {}
+            Ok(found) if first || last.as_ref() == Some(&found) => match tokio::fs::read(&path).await {
+                Ok(bytes) => {
+                    (taken, missing) = (Some(found), None);
+                    loader.load(bytes).await;
+                }
+                Err(error) => say_missing(&loader, &path, &error, &mut missing),
+            },
+            Ok(found) => last = Some(found),
+            Err(error) => {
+                (taken, last) = (None, None);
+                say_missing(&loader, &path, &error, &mut missing);
+            }
+        }
+        first = false;
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+fn say_missing(loader: &Loader, path: &Path, error: &std::io::Error, said: &mut Option<String>) {
+    let why = format!("plugin.file: {} cannot be read: {error}", path.display());
+    if said.as_ref() != Some(&why) {
+        loader.tell(Err(why.clone()));
+        *said = Some(why);
+    }
+}
+
+async fn watch_config_map(at: ConfigMapKey, transport: Transport, namespace: String, loader: Loader) {
+    let (notices, mut heard) = mpsc::unbounded_channel();
+    let scope = Scope::named(namespace.clone(), at.name.clone());
+    let resource = Arc::new(config_maps());
+    let watch = Watch::spawn(WatchId(0), transport, Identity::Host, resource, scope, WatchOptions::default(), notices);
+    let key = ObjectKey::new(&namespace, &at.name);
+    let mut taken: Option<Result<blake3::Hash, String>> = None;
+    while let Some(notice) = heard.recv().await {
+        if !matches!(notice.event, Event::Changed { .. } | Event::Deleted { .. } | Event::Synced) || !watch.is_synced() {
+            continue;
+        }
+        let found = watch.store().get(&key).ok_or_else(|| "there is no such ConfigMap".to_owned());
+        let bytes = found.and_then(|entry| binary(entry.raw(), &at.key));
+        let bytes = bytes.map_err(|why| format!("plugin.configMap: {}, key {}: {why}", at.name, at.key));
+        let version = bytes.as_ref().map(|bytes| blake3::hash(bytes)).map_err(Clone::clone);
+        if taken.as_ref() == Some(&version) {
+            continue;
+        }
+        taken = Some(version);
+        match bytes {
+            Ok(bytes) => loader.load(bytes).await,
+            Err(why) => loader.tell(Err(why)),
+        }
+    }
+}
+
+/// The bytes under a key of `binaryData`.
+fn binary(raw: &str, key: &str) -> Result<Vec<u8>, String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Data {
+        #[serde(default)]
+        binary_data: Option<std::collections::BTreeMap<String, String>>,
+    }
+    let data: Data = serde_json::from_str(raw).map_err(|error| error.to_string())?;
+    let Some(text) = data.binary_data.as_ref().and_then(|data| data.get(key)) else {
+        return Err("there is no such key under `binaryData` (kubectl create configmap NAME --from-file=KEY=FILE puts it there)".into());
+    };
+    base64::engine::general_purpose::STANDARD.decode(text).map_err(|error| error.to_string())
+}
+
+/// ConfigMaps as they are served.
+pub(crate) fn config_maps() -> Resource {
+    Resource {
+        group: "".into(),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        plural: "configmaps".into(),
+        namespaced: true,
+        has_status: false,
+        crd: None,
+    }
+}

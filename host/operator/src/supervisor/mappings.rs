@@ -1,0 +1,199 @@
+//! Mappings as they run: applied from the configuration, kept at their last good version.
+
+use std::{collections::HashMap, sync::Arc};
+
+use guesthouse_core::{
+    contract::EventType,
+    mapping::{CheckedMapping, PluginSource},
+    object::ObjectKey,
+    pass::{Carry, Terms},
+    queue::{MappingId, Push, Why},
+    time::Time,
+};
+use guesthouse_sandbox::Plugin;
+
+use super::{Source, Supervisor, kinds::KindScope};
+use crate::{
+    clock,
+    cluster::Entry,
+    config::{self, Place},
+    plugins::{self, Loaded},
+};
+
+/// One mapping at its last good version.
+pub(super) struct Runtime {
+    pub(super) id: MappingId,
+    pub(super) place: Place,
+    pub(super) checked: Arc<CheckedMapping>,
+    pub(super) scopes: Vec<KindScope>,
+    /// What serves; none until plugin, kind and journals are there.
+    pub(super) serving: Option<Serving>,
+    /// What the last passes left, for the objects that had one.
+    pub(super) keys: HashMap<ObjectKey, KeyState>,
+    pub(super) next_resync: Time,
+}
+
+/// A plugin and the terms its passes are held by.
+#[derive(Clone)]
+pub(super) struct Serving {
+    pub(super) plugin: Plugin,
+    pub(super) terms: Arc<Terms>,
+}
+
+/// What the last pass of an object left.
+#[derive(Default)]
+pub(super) struct KeyState {
+    pub(super) carry: Carry,
+    /// The newest version it knew: events up to it are echoes.
+    pub(super) version: Option<u64>,
+}
+
+impl Runtime {
+    /// How an object is queued. An object that is being deleted, or gone, waits for no time.
+    pub(super) fn push(&self, entry: Option<&Entry>, why: Why, version: Option<u64>) -> Push {
+        let live = entry.filter(|entry| !entry.is_deleting());
+        let priority = |path: &guesthouse_core::object::FieldPath| live.and_then(|entry| path.i64(entry.raw()).ok().flatten());
+        let not_before = |path: &guesthouse_core::object::FieldPath| {
+            let text = live.and_then(|entry| path.str(entry.raw()).ok().flatten())?;
+            Time::parse(&text).ok()
+        };
+        Push {
+            why,
+            version,
+            priority: self.checked.priority.as_ref().and_then(priority).unwrap_or(0),
+            not_before: self.checked.not_before.as_ref().and_then(not_before),
+        }
+    }
+}
+
+impl Supervisor {
+    /// Brings the mappings in line with the ConfigMaps.
+    pub(super) fn configure(&mut self) {
+        let entries = self.config_watch.store().entries();
+        let configuration = config::read(entries.iter().map(|(_, entry)| &**entry), &self.namespace);
+        let gone: Vec<String> =
+            self.mappings.keys().filter(|name| !configuration.mappings.contains_key(*name)).cloned().collect();
+        for name in gone {
+            self.remove_mapping(&name);
+        }
+        for (place, why) in configuration.ignored {
+            self.tell(&place, EventType::Warning, "MappingIgnored", why);
+        }
+        for (name, configured) in configuration.mappings {
+            match configured.mapping {
+                Ok(checked) => self.apply_mapping(&name, configured.place, checked),
+                Err(why) => {
+                    let last_good = match self.mappings.contains_key(&name) {
+                        true => "the last good version stays in force",
+                        false => "it is not in force",
+                    };
+                    let note = format!("mapping {name}: {why}; {last_good}");
+                    self.tell(&configured.place, EventType::Warning, "MappingInvalid", note);
+                }
+            }
+        }
+    }
+
+    fn remove_mapping(&mut self, name: &str) {
+        let Some(runtime) = self.mappings.remove(name) else { return };
+        self.queue.remove_mapping(runtime.id);
+        self.names.remove(&runtime.id);
+        for scope in &runtime.scopes {
+            self.unsubscribe(scope, runtime.id);
+        }
+        self.told.remove(&(runtime.place.config_map.clone(), runtime.place.key.clone()));
+        self.drop_unused_sources();
+        tracing::info!(mapping = name, "the mapping is removed; its objects are left as they are");
+    }
+
+    fn apply_mapping(&mut self, name: &str, place: Place, checked: CheckedMapping) {
+        if let Some(runtime) = self.mappings.get(name)
+            && runtime.checked.mapping == checked.mapping
+            && runtime.place == place
+        {
+            // Said again, since a bad version may have been told in between.
+            self.refresh_one(name);
+            return;
+        }
+        let scopes = scopes(&checked);
+        // Another kind is another mapping under the same name.
+        if self.mappings.get(name).is_some_and(|runtime| runtime.scopes != scopes) {
+            self.remove_mapping(name);
+        }
+        let source = checked.mapping.plugin.clone();
+        let now = clock::now();
+        let resync = now.after(checked.mapping.resync);
+        match self.mappings.get_mut(name) {
+            Some(runtime) => {
+                (runtime.place, runtime.checked, runtime.next_resync) = (place, Arc::new(checked), resync);
+            }
+            None => {
+                self.next_mapping += 1;
+                let id = MappingId(self.next_mapping);
+                for scope in &scopes {
+                    self.subscribe(scope, id);
+                }
+                let checked = Arc::new(checked);
+                let runtime =
+                    Runtime { id, place, checked, scopes, serving: None, keys: HashMap::new(), next_resync: resync };
+                self.names.insert(id, name.to_owned());
+                self.mappings.insert(name.to_owned(), runtime);
+            }
+        }
+        self.use_source(&source);
+        self.drop_unused_sources();
+        self.look_at_kinds(now);
+        self.refresh_one(name);
+    }
+
+    fn use_source(&mut self, source: &PluginSource) {
+        if self.sources.contains_key(source) {
+            return;
+        }
+        let loaded = self.channels.loaded.clone();
+        let watch = plugins::watch(source, self.sandbox.clone(), &self.transport, &self.namespace, loaded);
+        self.sources.insert(source.clone(), Source { _watch: watch, plugin: None, problem: None, heard: false });
+    }
+
+    fn drop_unused_sources(&mut self) {
+        let used: Vec<_> = self.mappings.values().map(|runtime| runtime.checked.mapping.plugin.clone()).collect();
+        self.sources.retain(|source, _| used.contains(source));
+    }
+
+    /// A source brought a version, or trouble.
+    pub(super) fn loaded(&mut self, loaded: Loaded) {
+        let Some(source) = self.sources.get_mut(&loaded.source) else { return };
+        source.heard = true;
+        match loaded.result {
+            Ok(plugin) => (source.plugin, source.problem) = (Some(plugin), None),
+            Err(why) => source.problem = Some(why),
+        }
+        let users: Vec<String> = self
+            .mappings
+            .iter()
+            .filter(|(_, runtime)| runtime.checked.mapping.plugin == loaded.source)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in users {
+            self.refresh_one(&name);
+        }
+    }
+
+    /// Looks at every object of a mapping again from time to time.
+    pub(super) fn resync(&mut self, now: Time) {
+        let due: Vec<String> =
+            self.mappings.iter().filter(|(_, runtime)| runtime.next_resync <= now).map(|(name, _)| name.clone()).collect();
+        for name in due {
+            if let Some(runtime) = self.mappings.get_mut(&name) {
+                runtime.next_resync = now.after(runtime.checked.mapping.resync);
+            }
+            self.push_all(&name, Why::Resync);
+        }
+    }
+}
+
+fn scopes(checked: &CheckedMapping) -> Vec<KindScope> {
+    let namespaces = &checked.mapping.for_.namespaces;
+    let scope = |namespace: &str| KindScope { kind: checked.kind.clone(), namespace: namespace.to_owned() };
+    if namespaces.is_empty() { vec![scope("")] } else { namespaces.iter().map(|namespace| scope(namespace)).collect() }
+}

@@ -1,0 +1,10 @@
+//! The sandbox against real guests: every limit obeyed and violated, every refusal with its text.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // Also in the tests' helpers.
+
+mod contract;
+mod limits;
+mod load;
+mod refusals;
+mod support;
+mod world;
