@@ -1,2 +1,13 @@
-//! Placeholder.
-fn main() {}
+//! The `guesthouse` binary: the host itself, and all that a plugin author uses.
+
+mod args;
+mod crd;
+mod exit;
+mod render;
+mod run;
+mod schema;
+mod yaml;
+
+fn main() -> std::process::ExitCode {
+    args::main()
+}

@@ -76,7 +76,9 @@ fn misbehave(how: &str, message: &str) {
         "loop" => loop {
             std::hint::black_box(());
         },
-        "sleep" => std::thread::sleep(std::time::Duration::from_secs(3600)),
+        "sleep" => loop {
+            std::thread::sleep(std::time::Duration::from_secs(1));
+        },
         "memory" => {
             let mut all = Vec::new();
             loop {

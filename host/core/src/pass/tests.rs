@@ -5,7 +5,6 @@
 mod conflicts;
 mod crashes;
 mod driver;
-mod endings;
 mod failures;
 mod plugins;
 mod rules;

@@ -20,7 +20,7 @@ mod scripted;
 
 pub use discovery::Discovery;
 pub use error::{RequestError, TransportError};
-pub use request::{Answer, Api, PatchKind, Preconditions, Propagation};
+pub use request::{Answer, Api, Listed, PatchKind, Preconditions, Propagation, View, Want};
 pub use resource::{CrdInfo, Resource};
 pub use store::{Absorbed, Entry, Store};
 pub use transport::{Transport, TransportOptions};

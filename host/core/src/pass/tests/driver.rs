@@ -159,8 +159,13 @@ impl Sim {
         self.steps.iter().map(|(name, _)| *name).collect()
     }
 
-    /// Passes what the queue brings, and moves the clock, until `until` or until nothing is left to do.
+    /// Passes what the queue brings until the clock shows `until`.
     pub(super) fn run_until(&mut self, until: Time) {
+        self.drain(until);
+        self.now = until;
+    }
+
+    fn drain(&mut self, until: Time) {
         for _ in 0..10_000 {
             self.deliver();
             if let Some(job) = self.queue.pop(self.now) {
@@ -180,7 +185,7 @@ impl Sim {
             }
             match self.queue.next_time().filter(|at| *at <= until) {
                 Some(at) => self.now = at,
-                None => return self.now = self.now.max(until.min(self.now.max(until))),
+                None => return,
             }
         }
         panic!("it never comes to rest: {:?}", self.steps);
@@ -188,8 +193,7 @@ impl Sim {
 
     /// The same, until nothing is left to do for an hour.
     pub(super) fn settle(&mut self) {
-        let until = Time(self.now.0 + 3_600_000);
-        self.run_until(until);
+        self.drain(Time(self.now.0 + 3_600_000));
     }
 
     /// One pass; none if the host crashed in it.
@@ -279,6 +283,12 @@ impl Sim {
 
     pub(super) fn version(&self) -> Option<u64> {
         version_number(self.cluster.object("job")["metadata"]["resourceVersion"].as_str().unwrap())
+    }
+
+    /// Names of the objects whose plugin was called, in order.
+    pub(super) fn called(&self) -> Vec<String> {
+        let name = |seen: &Observation| super::plugins::object(seen)["metadata"]["name"].as_str().unwrap().to_owned();
+        self.calls.iter().map(name).collect()
     }
 }
 

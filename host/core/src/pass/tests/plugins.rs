@@ -149,9 +149,11 @@ pub(super) fn batch(seen: &Observation) -> Said {
     phase("Pending", json!({}), effects.into())
 }
 
-/// Does what `spec.mode` says.
+/// Does what `spec.mode` says, or the annotation `mode`, which changes without a new generation.
 pub(super) fn moody(seen: &Observation) -> Said {
-    let spec = object(seen)["spec"].clone();
+    let object = object(seen);
+    let spec = object["spec"].clone();
+    let told = object["metadata"]["annotations"]["mode"].as_str();
     let failure = |kind| {
         Ok(Reply::Failure(Failure {
             kind,
@@ -161,7 +163,7 @@ pub(super) fn moody(seen: &Observation) -> Said {
             conditions: Vec::new(),
         }))
     };
-    match spec["mode"].as_str().unwrap() {
+    match told.or(spec["mode"].as_str()).unwrap() {
         "panic" => Err(Refusal::new(RefusalKind::Panic, "index out of bounds")),
         "retry" => failure(FailureKind::Retry),
         "terminal" => failure(FailureKind::Terminal),

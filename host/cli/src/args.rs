@@ -1,0 +1,156 @@
+//! The command line.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::{crd, exit, render, run, schema};
+
+#[derive(Parser)]
+#[command(
+    name = "guesthouse",
+    version,
+    about = "A Kubernetes operator host: controllers as WebAssembly plugins",
+    after_help = EXAMPLES
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  guesthouse crd --host | kubectl apply -f -          the kinds the host itself needs
+  guesthouse crd plugin.wasm | kubectl apply -f -     the kinds a plugin brings
+  guesthouse render plugin.wasm -f object.yaml        what would the host do?
+  guesthouse run --namespace guesthouse-system        serve the mappings of a namespace
+
+Exit codes: 0 fine, 2 usage, 3 the tool could not work (file, cluster, network), 4 the plugin was refused.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve the mappings of a namespace until SIGTERM.
+    Run(RunArgs),
+    /// Print what the host would do for an object, without a cluster.
+    Render(RenderArgs),
+    /// Print CustomResourceDefinitions as YAML.
+    Crd(CrdArgs),
+    /// Print a JSON Schema of the contract or of a mapping.
+    Schema {
+        /// Which one.
+        #[arg(value_enum)]
+        of: SchemaOf,
+    },
+    /// Compile a plugin; run by the host as a child with limits of its own.
+    #[command(hide = true)]
+    Compile {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+}
+
+/// The committed schemas.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// What a plugin sees.
+    Observation,
+    /// What a plugin answers.
+    Decision,
+    /// One key of a mappings ConfigMap.
+    Mapping,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  guesthouse run
+  guesthouse run --namespace guesthouse-system --cache /var/cache/guesthouse
+  GUESTHOUSE_LOG=debug guesthouse run                 every pass
+  GUESTHOUSE_LOG=guesthouse::step=trace guesthouse run   every step with its content
+
+The cluster is found as kubectl finds it: KUBECONFIG, ~/.kube/config, or the pod's service account.")]
+pub(crate) struct RunArgs {
+    /// Namespace of mappings, plugins in ConfigMaps and journals [default: the kubeconfig's].
+    #[arg(short, long, env = "GUESTHOUSE_NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// Passes at once, over all mappings.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) concurrency: u16,
+    /// Http effects in flight at once.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) http_in_flight: u16,
+    /// Requests to the API server in flight at once.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) api_in_flight: u16,
+    /// Where compiled plugins are kept [default: compiled anew at each start].
+    #[arg(long, env = "GUESTHOUSE_CACHE_DIR")]
+    pub(crate) cache: Option<PathBuf>,
+    /// How the log is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) log_format: LogFormat,
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, ValueEnum, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  guesthouse render plugin.wasm -f job.yaml
+  guesthouse render plugin.wasm -f job.yaml --mapping report-jobs.yaml
+  guesthouse render plugin.wasm -f job.yaml --receipts receipts.yaml --now 2026-11-29T21:53:00Z
+
+RECEIPTS is a list as in an observation:
+  - {effect: export, state: {answered: {code: 201, body: {text: '{}'}, at: '2026-11-29T21:53:00Z'}}}
+
+Http effects without a receipt end the rendering: what follows depends on their answers.")]
+pub(crate) struct RenderArgs {
+    /// The plugin's WebAssembly file.
+    pub(crate) plugin: PathBuf,
+    /// The object, as YAML or JSON; `-` is stdin.
+    #[arg(short = 'f', long = "filename")]
+    pub(crate) object: PathBuf,
+    /// The mapping [default: no config, and the grants that the plugin itself asks for].
+    #[arg(short, long)]
+    pub(crate) mapping: Option<PathBuf>,
+    /// Receipts of http effects.
+    #[arg(short, long)]
+    pub(crate) receipts: Option<PathBuf>,
+    /// CustomResourceDefinition of the kind [default: the one the plugin brings].
+    #[arg(long)]
+    pub(crate) crd: Option<PathBuf>,
+    /// When the pass begins, RFC 3339 [default: now].
+    #[arg(long)]
+    pub(crate) now: Option<String>,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  guesthouse crd plugin.wasm | kubectl apply -f -
+  guesthouse crd --host > journals.yaml")]
+pub(crate) struct CrdArgs {
+    /// The plugin's WebAssembly file.
+    #[arg(required_unless_present = "host", conflicts_with = "host")]
+    pub(crate) plugin: Option<PathBuf>,
+    /// Those of the host itself.
+    #[arg(long)]
+    pub(crate) host: bool,
+}
+
+/// Reads the command line and does what it says.
+pub(crate) fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Run(args) => exit::code(run::run(&args)),
+        Command::Render(args) => exit::code(render::run(&args)),
+        Command::Crd(args) => exit::code(crd::run(&args)),
+        Command::Schema { of } => exit::code(schema::run(of)),
+        Command::Compile { args } => guesthouse_sandbox::compile_child_main(args),
+    }
+}

@@ -1,0 +1,19 @@
+//! `guesthouse schema`: the JSON Schemas that stand in `docs/schemas`, generated from the types they describe.
+
+use anyhow::Result;
+use guesthouse_core::{
+    contract::{Observation, Reply},
+    mapping::Mapping,
+};
+use schemars::{Schema, schema_for};
+
+use crate::{args::SchemaOf, yaml};
+
+pub(crate) fn run(of: SchemaOf) -> Result<()> {
+    let schema: Schema = match of {
+        SchemaOf::Observation => schema_for!(Observation),
+        SchemaOf::Decision => schema_for!(Reply),
+        SchemaOf::Mapping => schema_for!(Mapping),
+    };
+    yaml::out(&format!("{}\n", serde_json::to_string_pretty(&schema)?))
+}
