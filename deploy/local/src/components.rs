@@ -158,7 +158,7 @@ pub(crate) fn controller_manager_args(layout: &Layout, ports: &Ports) -> Vec<Str
         file("authorization-kubeconfig", &kubeconfig),
         // Names as in Kubernetes' cmd/kube-controller-manager/names/controller_names.go.
         "--controllers=garbage-collector-controller,namespace-controller".to_owned(),
-        // Terminating namespaces are looked at by themselves; no need to hurry or to crowd the server otherwise.
+        // One instance: there is nobody to elect.
         "--leader-elect=false".to_owned(),
         "--bind-address=127.0.0.1".to_owned(),
         format!("--secure-port={}", ports.kube_controller_manager),

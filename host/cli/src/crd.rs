@@ -21,24 +21,39 @@ pub(crate) fn run(args: &CrdArgs) -> Result<()> {
 pub(crate) fn load(path: &Path) -> Result<Plugin> {
     let wasm = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
     let sandbox = Sandbox::new(Settings::default())?;
-    let refused = |refusal: guesthouse_core::refusal::Refusal| Refused(format!("{}: {refusal}", path.display()));
+    let refused = |refusal: guesthouse_core::refusal::Refusal| {
+        Refused(format!("{}: {refusal}", path.display()))
+    };
     Ok(sandbox.load(&wasm).map_err(refused)?)
 }
 
 fn of_plugin(plugin: &Plugin) -> Result<Vec<Value>> {
     let descriptor = plugin.descriptor();
-    let crds = descriptor.kinds.iter().filter_map(|served| served.crd.as_ref());
+    let crds = descriptor
+        .kinds
+        .iter()
+        .filter_map(|served| served.crd.as_ref());
     let crds: Vec<Value> = crds
-        .map(|crd| crd.read().with_context(|| format!("the CustomResourceDefinition in {}", descriptor.name)))
+        .map(|crd| {
+            crd.read()
+                .with_context(|| format!("the CustomResourceDefinition in {}", descriptor.name))
+        })
         .collect::<Result<_>>()?;
     if crds.is_empty() {
-        bail!("the plugin {} brings no CustomResourceDefinition", descriptor.name);
+        bail!(
+            "the plugin {} brings no CustomResourceDefinition",
+            descriptor.name
+        );
     }
     Ok(crds)
 }
 
 /// The definition a plugin brings for a kind.
 pub(crate) fn for_kind(plugin: &Plugin, kind: &guesthouse_core::contract::Kind) -> Option<Value> {
-    let served = plugin.descriptor().kinds.iter().find(|served| served.kind == *kind)?;
+    let served = plugin
+        .descriptor()
+        .kinds
+        .iter()
+        .find(|served| served.kind == *kind)?;
     served.crd.as_ref()?.read().ok()
 }

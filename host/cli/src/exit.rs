@@ -23,7 +23,13 @@ impl std::error::Error for Refused {}
 
 /// Prints an error to stderr and names its code.
 pub(crate) fn code(result: anyhow::Result<()>) -> ExitCode {
-    let Err(error) = result else { return ExitCode::from(FINE) };
+    let Err(error) = result else {
+        return ExitCode::from(FINE);
+    };
     eprintln!("error: {error:#}");
-    ExitCode::from(if error.is::<Refused>() { REFUSED } else { CANNOT })
+    ExitCode::from(if error.is::<Refused>() {
+        REFUSED
+    } else {
+        CANNOT
+    })
 }

@@ -35,24 +35,42 @@ pub(crate) fn run(args: &RenderArgs) -> Result<()> {
         None => Time(now_ms()),
     };
     let receipts: Vec<Receipt> = match &args.receipts {
-        Some(path) => serde_json::from_value(yaml::read(path)?).with_context(|| format!("{}", path.display()))?,
+        Some(path) => serde_json::from_value(yaml::read(path)?)
+            .with_context(|| format!("{}", path.display()))?,
         None => Vec::new(),
     };
     let kind = facts(definition.as_ref(), &mapping);
-    let terms = Terms { mapping: Arc::new(mapping), digest: plugin.digest().to_owned(), kind };
-    let mut rendering = Rendering { plugin, terms: Arc::new(terms), receipts, calls: Vec::new(), steps: Vec::new() };
+    let terms = Terms {
+        mapping: Arc::new(mapping),
+        digest: plugin.digest().to_owned(),
+        kind,
+    };
+    let mut rendering = Rendering {
+        plugin,
+        terms: Arc::new(terms),
+        receipts,
+        calls: Vec::new(),
+        steps: Vec::new(),
+    };
     let end = rendering.drive(object, now)?;
-    let text = yaml::print(&json!({"calls": rendering.calls, "plan": rendering.steps, "end": end}))?;
+    let text =
+        yaml::print(&json!({"calls": rendering.calls, "plan": rendering.steps, "end": end}))?;
     yaml::out(&text)
 }
 
 /// What the API server would have given it: without uid and version nothing could be planned.
 fn complete(mut object: Value) -> Result<Value> {
-    let Some(Value::Object(meta)) = object.get_mut("metadata") else { bail!("the object has no metadata") };
+    let Some(Value::Object(meta)) = object.get_mut("metadata") else {
+        bail!("the object has no metadata")
+    };
     if !meta.get("name").is_some_and(Value::is_string) {
         bail!("the object has no metadata.name");
     }
-    for (field, value) in [("uid", json!("00000000-0000-0000-0000-000000000000")), ("resourceVersion", json!("1")), ("generation", json!(1))] {
+    for (field, value) in [
+        ("uid", json!("00000000-0000-0000-0000-000000000000")),
+        ("resourceVersion", json!("1")),
+        ("generation", json!(1)),
+    ] {
         meta.entry(field).or_insert(value);
     }
     Ok(object)
@@ -61,9 +79,14 @@ fn complete(mut object: Value) -> Result<Value> {
 /// The mapping given, or one that grants what the plugin asks for.
 fn mapping(args: &RenderArgs, plugin: &Plugin, object: &Value) -> Result<CheckedMapping> {
     if let Some(path) = &args.mapping {
-        let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-        let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("mapping");
-        return CheckedMapping::parse(name, &text, "guesthouse-system").with_context(|| format!("{}", path.display()));
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        let name = path
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .unwrap_or("mapping");
+        return CheckedMapping::parse(name, &text, "guesthouse-system")
+            .with_context(|| format!("{}", path.display()));
     }
     eprintln!("note: no --mapping: no config, and the plugin is granted what it asks for");
     let text = json!({
@@ -72,11 +95,17 @@ fn mapping(args: &RenderArgs, plugin: &Plugin, object: &Value) -> Result<Checked
         "grants": plugin.descriptor().grants.read::<Value>()?,
         "serviceAccount": "default",
     });
-    CheckedMapping::parse("render", &text.to_string(), "guesthouse-system").context("a mapping for this object and plugin")
+    CheckedMapping::parse("render", &text.to_string(), "guesthouse-system")
+        .context("a mapping for this object and plugin")
 }
 
 fn facts(definition: Option<&Value>, mapping: &CheckedMapping) -> KindFacts {
-    let version = mapping.kind.api_version.rsplit('/').next().unwrap_or_default();
+    let version = mapping
+        .kind
+        .api_version
+        .rsplit('/')
+        .next()
+        .unwrap_or_default();
     let versions = definition.and_then(|crd| crd.pointer("/spec/versions")?.as_array());
     let version = versions.and_then(|all| all.iter().find(|v| v["name"] == version));
     let schema = version.and_then(|version| version.pointer("/schema/openAPIV3Schema"));
@@ -113,7 +142,9 @@ impl Rendering {
             self.note(&step);
             let told = match step.action {
                 StepAction::Call(seen) => Told::Reply(Ok(self.call(&seen)?)),
-                StepAction::Journal(write) => Told::Journaled(Ok(write.version.unwrap_or_else(|| "1".into()))),
+                StepAction::Journal(write) => {
+                    Told::Journaled(Ok(write.version.unwrap_or_else(|| "1".into())))
+                }
                 StepAction::Patch(write) => {
                     apply(&mut object, &write.body);
                     Told::Written(Ok(Json::of(&object)?))
@@ -123,16 +154,29 @@ impl Rendering {
                     Told::Written(Ok(Json::of(&object)?))
                 }
                 StepAction::Tell(_) => Told::Done,
-                StepAction::Send(_) => return Ok(json!({"outcome": "what follows depends on the answers; give them with --receipts"})),
-                StepAction::Read | StepAction::DropJournal { .. } => bail!("a new object has nothing to read again"),
+                StepAction::Send(_) => {
+                    return Ok(
+                        json!({"outcome": "what follows depends on the answers; give them with --receipts"}),
+                    );
+                }
+                StepAction::Read | StepAction::DropJournal { .. } => {
+                    bail!("a new object has nothing to read again")
+                }
                 StepAction::End(end) => {
-                    let cause = end.cause.map(|cause| json!({"reason": cause.reason, "message": cause.message}));
+                    let cause = end
+                        .cause
+                        .map(|cause| json!({"reason": cause.reason, "message": cause.message}));
                     let members = [
                         ("outcome", Some(json!(end.outcome.as_str()))),
                         ("cause", cause),
                         ("wake", end.wake.map(|at| json!(at.seconds()))),
                     ];
-                    return Ok(Value::Object(members.into_iter().filter_map(|(k, v)| Some((k.to_owned(), v?))).collect()));
+                    return Ok(Value::Object(
+                        members
+                            .into_iter()
+                            .filter_map(|(k, v)| Some((k.to_owned(), v?)))
+                            .collect(),
+                    ));
                 }
             };
             step = pass.resume(told, now);
@@ -141,22 +185,36 @@ impl Rendering {
 
     /// The plugin's reply; a refusal ends the rendering.
     fn call(&mut self, seen: &guesthouse_core::contract::Observation) -> Result<Reply> {
-        let called = self.plugin.call(Verb::Reconcile, seen, &self.terms.mapping.mapping.limits);
+        let called = self
+            .plugin
+            .call(Verb::Reconcile, seen, &self.terms.mapping.mapping.limits);
         for line in &called.logs {
             eprintln!("plugin: {}", line.message);
         }
-        let reply = called.result.map_err(|refusal| Refused(refusal.to_string()))?;
-        self.calls.push(serde_json::from_str(&serde_json::to_string(&reply)?)?);
+        let reply = called
+            .result
+            .map_err(|refusal| Refused(refusal.to_string()))?;
+        self.calls
+            .push(serde_json::from_str(&serde_json::to_string(&reply)?)?);
         Ok(reply)
     }
 
     /// Receipts are given by id and key; which requests they are for is asked of the plugin.
-    fn journal(&mut self, key: &ObjectKey, uid: &Uid, object: &Json, now: Time) -> Result<Vec<StoredJournal>> {
+    fn journal(
+        &mut self,
+        key: &ObjectKey,
+        uid: &Uid,
+        object: &Json,
+        now: Time,
+    ) -> Result<Vec<StoredJournal>> {
         if self.receipts.is_empty() {
             return Ok(Vec::new());
         }
         let mapping = &self.terms.mapping;
-        let mut journal = Journal::new(Subject::new(&mapping.kind, key.namespace(), key.name(), uid), &mapping.name);
+        let mut journal = Journal::new(
+            Subject::new(&mapping.kind, key.namespace(), key.name(), uid),
+            &mapping.name,
+        );
         let wished = self.wished(object, now)?;
         for receipt in &self.receipts {
             let request = wished
@@ -173,13 +231,26 @@ impl Rendering {
                 },
                 ReceiptState::Unknown => RecordState::Unknown,
             };
-            journal.file(ReceiptRecord { effect: receipt.effect.clone(), key: receipt.key.clone(), request, state });
+            journal.file(ReceiptRecord {
+                effect: receipt.effect.clone(),
+                key: receipt.key.clone(),
+                request,
+                state,
+            });
         }
-        Ok(vec![StoredJournal { name: String::new(), version: "1".into(), journal }])
+        Ok(vec![StoredJournal {
+            name: String::new(),
+            version: "1".into(),
+            journal,
+        }])
     }
 
     /// The http effects the plugin asks for before it has any receipt.
-    fn wished(&self, object: &Json, now: Time) -> Result<Vec<(String, guesthouse_core::contract::Http)>> {
+    fn wished(
+        &self,
+        object: &Json,
+        now: Time,
+    ) -> Result<Vec<(String, guesthouse_core::contract::Http)>> {
         let mapping = &self.terms.mapping;
         let seen = guesthouse_core::contract::Observation {
             object: object.clone(),
@@ -193,8 +264,14 @@ impl Rendering {
             round: 0,
             extensions: Vec::new(),
         };
-        let reply = self.plugin.call(Verb::Reconcile, &seen, &mapping.mapping.limits).result;
-        let Reply::Decision(decision) = reply.map_err(|refusal| Refused(refusal.to_string()))? else { return Ok(Vec::new()) };
+        let reply = self
+            .plugin
+            .call(Verb::Reconcile, &seen, &mapping.mapping.limits)
+            .result;
+        let Reply::Decision(decision) = reply.map_err(|refusal| Refused(refusal.to_string()))?
+        else {
+            return Ok(Vec::new());
+        };
         let http = |effect: guesthouse_core::contract::Effect| match effect.action {
             guesthouse_core::contract::Action::Http(http) => Some((effect.id, http)),
             _ => None,
@@ -209,7 +286,10 @@ impl Rendering {
             StepAction::Status(write) => write.body.clone(),
             StepAction::Journal(write) => json!(write.journal),
             StepAction::Tell(notes) => json!(notes),
-            StepAction::Read | StepAction::Call(_) | StepAction::DropJournal { .. } | StepAction::End(_) => return,
+            StepAction::Read
+            | StepAction::Call(_)
+            | StepAction::DropJournal { .. }
+            | StepAction::End(_) => return,
         };
         let mut entry = Map::new();
         entry.insert("step".into(), json!(step.action.name()));
@@ -221,7 +301,10 @@ impl Rendering {
 
 /// A merge patch of labels and annotations.
 fn apply(object: &mut Value, patch: &MetaPatch) {
-    for (field, wish) in [("labels", &patch.labels), ("annotations", &patch.annotations)] {
+    for (field, wish) in [
+        ("labels", &patch.labels),
+        ("annotations", &patch.annotations),
+    ] {
         for (key, value) in wish {
             match value {
                 Some(value) => object["metadata"][field][key] = json!(value),
@@ -236,6 +319,8 @@ fn apply(object: &mut Value, patch: &MetaPatch) {
 }
 
 fn now_ms() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -15,7 +15,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         http_in_flight: args.http_in_flight.into(),
         api_in_flight: args.api_in_flight.into(),
         cache: args.cache.clone(),
-        compiler: Some(std::env::current_exe().context("finding this program to compile plugins with")?),
+        compiler: Some(
+            std::env::current_exe().context("finding this program to compile plugins with")?,
+        ),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         // Passes are small: more threads only hand them around.
@@ -31,14 +33,19 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
                 _ = tokio::signal::ctrl_c() => {}
             }
         };
-        guesthouse_operator::run(options, stop).await.context("the host cannot run")
+        guesthouse_operator::run(options, stop)
+            .await
+            .context("the host cannot run")
     })
 }
 
 /// To stderr: stdout is for results. `GUESTHOUSE_LOG` has the syntax of `RUST_LOG`.
 fn log(format: LogFormat) {
-    let filter = EnvFilter::try_from_env("GUESTHOUSE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let filter =
+        EnvFilter::try_from_env("GUESTHOUSE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
     match format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),

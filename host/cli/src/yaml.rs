@@ -9,7 +9,9 @@ use serde_json::Value;
 pub(crate) fn read(path: &Path) -> Result<Value> {
     let text = if path == Path::new("-") {
         let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("reading stdin")?;
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .context("reading stdin")?;
         text
     } else {
         std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?
@@ -26,7 +28,9 @@ pub(crate) fn print(value: &impl serde::Serialize) -> Result<String> {
 pub(crate) fn out(text: &str) -> Result<()> {
     use std::io::Write;
     match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error).context("writing to stdout"),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(error).context("writing to stdout")
+        }
         _ => Ok(()),
     }
 }

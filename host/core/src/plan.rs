@@ -137,7 +137,9 @@ fn unsupported(part: &str) -> Rejection {
         outcome: Outcome::PluginFailed,
         cause: Cause::new(
             "Unsupported",
-            format!("the decision uses {part}, which this host does not carry out yet; leave it out"),
+            format!(
+                "the decision uses {part}, which this host does not carry out yet; leave it out"
+            ),
         ),
     }
 }

@@ -9,9 +9,15 @@
 //! - Mappings take turns and are capped, so a slow or failing plugin cannot starve others.
 //! - A wake is "at the latest": an event runs at once. During backoff at most one in `retry.base` does, and leaves the deadline.
 
+mod entry;
+mod words;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use words::*;
+
 use crate::{object::ObjectKey, time::Time, units::Span};
+use entry::{Entry, Pending, State, ordered};
 
 /// What one level of priority is worth in waiting.
 pub const AGEING: Span = Span::from_secs(60);
@@ -19,137 +25,6 @@ pub const AGEING: Span = Span::from_secs(60);
 pub const BACKGROUND: Span = Span::from_secs(10);
 /// Priorities beyond this make no difference.
 const MAX_PRIORITY: i64 = 1_000_000;
-
-/// Which mapping; a number the shell gives, since names are long and compared often.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MappingId(pub u32);
-
-/// One object under one mapping.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// The mapping.
-    pub mapping: MappingId,
-    /// The object.
-    pub object: ObjectKey,
-}
-
-/// Why a key is queued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Why {
-    /// Something the pass sees changed.
-    Event,
-    /// The object was there when the watch began.
-    Initial,
-    /// Everything is looked at again from time to time.
-    Resync,
-    /// Another plugin or mapping.
-    Swap,
-    /// The time a pass asked for, or a backoff, has come.
-    Wake,
-}
-
-impl Why {
-    /// Whether the pass must call the plugin whatever the memo says.
-    pub fn is_forced(self) -> bool {
-        matches!(self, Why::Resync | Why::Wake)
-    }
-
-    fn is_background(self) -> bool {
-        matches!(self, Why::Initial | Why::Resync | Why::Swap)
-    }
-
-    /// Whether it says that the object may have changed: only then can it be an echo, and only then does backoff hold it.
-    fn is_about_the_object(self) -> bool {
-        matches!(self, Why::Event | Why::Initial)
-    }
-}
-
-/// A request to pass a key.
-#[derive(Clone, Copy, Debug)]
-pub struct Push {
-    /// Why.
-    pub why: Why,
-    /// Version of the object that brought it, where there is one: lets an echo be told from news.
-    pub version: Option<u64>,
-    /// Higher goes first.
-    pub priority: i64,
-    /// Not before this.
-    pub not_before: Option<Time>,
-}
-
-/// A key that shall be passed now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
-    /// Which.
-    pub key: Key,
-    /// Whether the memo does not count.
-    pub forced: bool,
-    /// Since when it could have run.
-    pub ready_since: Time,
-}
-
-/// How a pass left its key.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Finish {
-    /// Version of the object that the pass knew last.
-    pub version: Option<u64>,
-    /// Once more, at once.
-    pub again: bool,
-    /// Once more, at the latest then.
-    pub wake: Option<Time>,
-    /// The wake is a backoff.
-    pub backoff: bool,
-}
-
-/// How many keys of a mapping are where.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Depth {
-    /// May run now.
-    pub ready: usize,
-    /// Wait for a time.
-    pub scheduled: usize,
-    /// Run.
-    pub running: usize,
-}
-
-#[derive(Debug, Default)]
-struct Entry {
-    state: State,
-    forced: bool,
-    priority: i64,
-    not_before: Option<Time>,
-    /// The time a pass asked for.
-    wake: Option<Time>,
-    backoff: bool,
-    /// When the backoff was last cut short.
-    last_early: Option<Time>,
-    /// Came while the key ran: the newest version, or that it had none.
-    pending: Option<Pending>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    /// None: certainly news.
-    version: Option<u64>,
-    background: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    /// Nothing to do; the entry is about to go.
-    #[default]
-    Idle,
-    /// Stands in `ready` of its mapping under this order.
-    Ready {
-        order: i64,
-        since: Time,
-        background: bool,
-    },
-    /// Stands in `scheduled` under this time.
-    Scheduled { at: Time, background: bool },
-    /// Is being passed; `parked` gave its slot back.
-    Running { parked: bool },
-}
 
 #[derive(Debug)]
 struct Lane {
@@ -452,20 +327,26 @@ impl Queue {
             }
             State::Scheduled {
                 at: before,
+                owed,
                 background: was,
             } => {
                 self.scheduled.remove(&(before, key.clone()));
-                if before < at {
-                    (at, background) = (before, background && was);
+                if owed <= at {
+                    (at, background) = (owed, background && was);
                 }
             }
             State::Idle | State::Running { .. } => {}
         }
+        let owed = at;
         if let Some(not_before) = entry.not_before {
             at = at.max(not_before);
         }
         if at > now {
-            entry.state = State::Scheduled { at, background };
+            entry.state = State::Scheduled {
+                at,
+                owed,
+                background,
+            };
             self.scheduled.insert((at, key.clone()));
             return;
         }
@@ -479,39 +360,6 @@ impl Queue {
         };
         lane.ready.insert((order, key.object.clone()));
     }
-}
-
-impl Entry {
-    /// When a push for this reason may run.
-    fn earliest(&self, why: Why, base: Span, now: Time) -> Time {
-        let mut at = now;
-        if self.backoff && why.is_about_the_object() {
-            // Backoff answers a fault: events run early, but do not turn it into a hot loop. What counts is the early pass
-            // and not the events that lead to it.
-            if let Some(early) = self.last_early {
-                at = at.max(early.after(base));
-            }
-        }
-        match self.wake {
-            Some(wake) => at.min(wake.max(now)),
-            None => at,
-        }
-    }
-
-    /// Once the time it asked for has come, the memo has no say.
-    fn consume_wake(&mut self, now: Time) {
-        if self.wake.is_some_and(|wake| wake <= now) {
-            self.forced = true;
-            (self.wake, self.backoff) = (None, false);
-        }
-    }
-}
-
-/// Lower goes first: the time it was ready, moved by what priority and background are worth in waiting.
-fn ordered(since: Time, priority: i64, background: bool) -> i64 {
-    let worth = priority.saturating_mul(AGEING.0 as i64);
-    let behind = if background { BACKGROUND.0 as i64 } else { 0 };
-    since.0.saturating_sub(worth).saturating_add(behind)
 }
 
 #[cfg(test)]

@@ -60,8 +60,12 @@ pub(crate) struct Configuration {
 }
 
 /// Reads all labelled ConfigMaps of the host's namespace.
-pub(crate) fn read<'a>(config_maps: impl Iterator<Item = &'a Entry>, namespace: &str) -> Configuration {
-    let mut places: Vec<(Place, String)> = config_maps.flat_map(|entry| places(entry.raw())).collect();
+pub(crate) fn read<'a>(
+    config_maps: impl Iterator<Item = &'a Entry>,
+    namespace: &str,
+) -> Configuration {
+    let mut places: Vec<(Place, String)> =
+        config_maps.flat_map(|entry| places(entry.raw())).collect();
     places.sort_by(|(a, _), (b, _)| (&a.age, &a.key).cmp(&(&b.age, &b.key)));
     let mut configuration = Configuration::default();
     for (place, text) in places {
@@ -74,12 +78,18 @@ pub(crate) fn read<'a>(config_maps: impl Iterator<Item = &'a Entry>, namespace: 
             Some(Ok(name)) => name.to_owned(),
         };
         if let Some(older) = configuration.mappings.get(&name) {
-            let why = format!("the mapping `{name}` is in the older ConfigMap `{}` too, which has it", older.place.config_map);
+            let why = format!(
+                "the mapping `{name}` is in the older ConfigMap `{}` too, which has it",
+                older.place.config_map
+            );
             configuration.ignored.push((place, why));
             continue;
         }
-        let mapping = CheckedMapping::parse(&name, &text, namespace).map_err(|error| error.to_string());
-        configuration.mappings.insert(name, Configured { place, mapping });
+        let mapping =
+            CheckedMapping::parse(&name, &text, namespace).map_err(|error| error.to_string());
+        configuration
+            .mappings
+            .insert(name, Configured { place, mapping });
     }
     refuse_overlaps(&mut configuration);
     configuration
@@ -92,16 +102,23 @@ fn refuse_overlaps(configuration: &mut Configuration) {
     let mut taken: Vec<(&str, &Kind, &[String])> = Vec::new();
     let mut refused = Vec::new();
     for (name, configured) in by_age {
-        let Ok(mapping) = &configured.mapping else { continue };
+        let Ok(mapping) = &configured.mapping else {
+            continue;
+        };
         let namespaces = mapping.mapping.for_.namespaces.as_slice();
         let overlaps = |(_, kind, others): &&(&str, &Kind, &[String])| {
             kind.group() == mapping.kind.group()
                 && kind.kind == mapping.kind.kind
-                && (others.is_empty() || namespaces.is_empty() || others.iter().any(|n| namespaces.contains(n)))
+                && (others.is_empty()
+                    || namespaces.is_empty()
+                    || others.iter().any(|n| namespaces.contains(n)))
         };
         match taken.iter().find(overlaps) {
             Some((older, ..)) => {
-                let why = format!("for: the older mapping `{older}` already writes the status of {} there", mapping.kind.kind);
+                let why = format!(
+                    "for: the older mapping `{older}` already writes the status of {} there",
+                    mapping.kind.kind
+                );
                 refused.push((name.clone(), why));
             }
             None => taken.push((name, &mapping.kind, namespaces)),
@@ -121,8 +138,14 @@ struct ConfigMap {
 }
 
 fn places(raw: &str) -> Vec<(Place, String)> {
-    let (Ok(head), Ok(map)) = (Head::parse(raw), serde_json::from_str::<ConfigMap>(raw)) else { return Vec::new() };
-    let created = head.creation_timestamp.as_deref().unwrap_or_default().to_owned();
+    let (Ok(head), Ok(map)) = (Head::parse(raw), serde_json::from_str::<ConfigMap>(raw)) else {
+        return Vec::new();
+    };
+    let created = head
+        .creation_timestamp
+        .as_deref()
+        .unwrap_or_default()
+        .to_owned();
     map.data
         .unwrap_or_default()
         .into_iter()

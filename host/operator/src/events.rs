@@ -3,13 +3,23 @@
 //! Telling is best effort: nothing depends on it, so it neither delays a pass nor fails one. What is told is decided in core,
 //! only at transitions.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
-use guesthouse_core::{contract::{EventType, MAX_MESSAGE, cut}, identity::Identity, pass::Note};
+use guesthouse_core::{
+    contract::{EventType, MAX_MESSAGE, cut},
+    identity::Identity,
+    pass::Note,
+};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use crate::cluster::{Api, Resource};
+use crate::{
+    clock,
+    cluster::{Api, Resource},
+};
 
 /// What an Event is about.
 #[derive(Clone, Debug)]
@@ -50,7 +60,12 @@ impl Events {
             has_status: false,
             crd: None,
         };
-        Self { api, resource: Arc::new(resource), instance: cut(instance, 128).into(), slots: Arc::new(Semaphore::new(IN_FLIGHT)) }
+        Self {
+            api,
+            resource: Arc::new(resource),
+            instance: cut(instance, 128).into(),
+            slots: Arc::new(Semaphore::new(IN_FLIGHT)),
+        }
     }
 
     /// Sends the notes in the background.
@@ -70,11 +85,15 @@ impl Events {
 
     async fn send(&self, about: &About, note: &Note) {
         // Events about cluster-scoped objects live in `default` (client-go, tools/events).
-        let namespace = if about.namespace.is_empty() { "default" } else { &about.namespace };
+        let namespace = if about.namespace.is_empty() {
+            "default"
+        } else {
+            &about.namespace
+        };
         let body = json!({
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"generateName": format!("{}.", cut(&about.name, 200)), "namespace": namespace},
+            "metadata": {"name": name(about), "namespace": namespace},
             "eventTime": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
             "reportingController": "guesthouse.dev/host",
             "reportingInstance": &*self.instance,
@@ -87,8 +106,19 @@ impl Events {
                 "namespace": about.namespace, "name": about.name, "uid": about.uid,
             },
         });
-        if let Err(error) = self.api.create(&Identity::Host, &self.resource, namespace, body.to_string()).await {
+        if let Err(error) = self
+            .api
+            .create(&Identity::Host, &self.resource, namespace, body.to_string())
+            .await
+        {
             tracing::warn!(object = %about.name, reason = note.reason, %error, "an Event could not be told");
         }
     }
+}
+
+/// `object.1795996533585a2`: as client-go names Events, by the object and a number that no other one has.
+fn name(about: &About) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let (now, count) = (clock::now().0, COUNT.fetch_add(1, Ordering::Relaxed));
+    format!("{}.{now:x}{count:x}", cut(&about.name, 200))
 }

@@ -42,13 +42,28 @@ impl Executor {
     }
 
     /// One call; waits for a free thread.
-    pub(crate) async fn call(&self, plugin: Plugin, verb: Verb, seen: Box<Observation>, limits: Limits) -> Called {
+    pub(crate) async fn call(
+        &self,
+        plugin: Plugin,
+        verb: Verb,
+        seen: Box<Observation>,
+        limits: Limits,
+    ) -> Called {
         let (answer, called) = oneshot::channel();
-        let sent = self.0.send(Work { plugin, verb, seen, limits, answer });
+        let sent = self.0.send(Work {
+            plugin,
+            verb,
+            seen,
+            limits,
+            answer,
+        });
         match (sent, called.await) {
             (Ok(()), Ok(called)) => called,
             _ => Called {
-                result: Err(Refusal::new(RefusalKind::Host, "the thread that ran the plugin ended; see the host's log")),
+                result: Err(Refusal::new(
+                    RefusalKind::Host,
+                    "the thread that ran the plugin ended; see the host's log",
+                )),
                 logs: Vec::new(),
                 dropped_logs: 0,
                 used: Used::default(),
@@ -59,7 +74,10 @@ impl Executor {
 
 fn serve(receiver: &Mutex<mpsc::Receiver<Work>>) {
     loop {
-        let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let next = receiver
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .recv();
         let Ok(work) = next else { return };
         let call = || work.plugin.call(work.verb, &work.seen, &work.limits);
         // A panic of ours costs this call, not the thread: its work's sender is dropped and the caller is told.

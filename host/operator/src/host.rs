@@ -33,7 +33,14 @@ pub struct HostOptions {
 
 impl Default for HostOptions {
     fn default() -> Self {
-        Self { namespace: None, concurrency: 32, http_in_flight: 64, api_in_flight: 16, cache: None, compiler: None }
+        Self {
+            namespace: None,
+            concurrency: 32,
+            http_in_flight: 64,
+            api_in_flight: 16,
+            cache: None,
+            compiler: None,
+        }
     }
 }
 
@@ -56,9 +63,15 @@ pub enum HostError {
 
 /// Runs a host until `stop` is done; passes that run then come to their end.
 pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result<(), HostError> {
-    let transport_options = TransportOptions { in_flight: options.api_in_flight, ..TransportOptions::default() };
+    let transport_options = TransportOptions {
+        in_flight: options.api_in_flight,
+        ..TransportOptions::default()
+    };
     let transport = Transport::infer(transport_options).await?;
-    let namespace = options.namespace.clone().unwrap_or_else(|| transport.default_namespace().to_owned());
+    let namespace = options
+        .namespace
+        .clone()
+        .unwrap_or_else(|| transport.default_namespace().to_owned());
     let sandbox = Arc::new(Sandbox::new(settings(&options)?)?);
     if let Some(why) = sandbox.degraded() {
         tracing::warn!("calls are slower than they could be: {why}");
@@ -67,10 +80,15 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
     let threads = std::thread::available_parallelism().map_or(2, |n| n.get().max(2));
     let executor = Executor::start(threads).map_err(HostError::Threads)?;
     let outgoing = Outgoing::new(options.http_in_flight)?;
-    let instance = std::env::var("HOSTNAME").unwrap_or_else(|_| "guesthouse".to_owned());
+    let instance = std::env::var("HOSTNAME")
+        .ok()
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "guesthouse".to_owned());
     let events = Events::new(api.clone(), &instance);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), server = %transport.url(), namespace, "guesthouse runs");
-    tracing::warn!("effects are made with the host's own credentials: impersonation of each mapping's serviceAccount is not built yet");
+    tracing::warn!(
+        "effects are made with the host's own credentials: impersonation of each mapping's serviceAccount is not built yet"
+    );
     let parts = Parts {
         namespace: namespace.clone(),
         discovery: Discovery::new(api.clone()),
@@ -91,12 +109,22 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
 
 fn settings(options: &HostOptions) -> Result<Settings, SandboxError> {
     let cache = match &options.cache {
-        Some(dir) => Some(CacheAt { key: CacheKey::load_or_create(&dir.join("key"))?, dir: dir.join("compiled") }),
+        Some(dir) => Some(CacheAt {
+            key: CacheKey::load_or_create(&dir.join("key"))?,
+            dir: dir.join("compiled"),
+        }),
         None => None,
     };
     let compiler = match &options.compiler {
-        Some(exe) => Compiler::Child { exe: exe.clone(), args: vec!["compile".to_owned()] },
+        Some(exe) => Compiler::Child {
+            exe: exe.clone(),
+            args: vec!["compile".to_owned()],
+        },
         None => Compiler::InProcess,
     };
-    Ok(Settings { cache, compiler, ..Settings::default() })
+    Ok(Settings {
+        cache,
+        compiler,
+        ..Settings::default()
+    })
 }

@@ -61,13 +61,18 @@ impl Index {
     fn insert(&mut self, name: &str, subject: Subject) {
         if self.by_name.get(name) != Some(&subject) {
             self.remove(name);
-            self.by_object.entry(subject.clone()).or_default().insert(name.to_owned());
+            self.by_object
+                .entry(subject.clone())
+                .or_default()
+                .insert(name.to_owned());
             self.by_name.insert(name.to_owned(), subject);
         }
     }
 
     fn remove(&mut self, name: &str) {
-        let Some(subject) = self.by_name.remove(name) else { return };
+        let Some(subject) = self.by_name.remove(name) else {
+            return;
+        };
         if let Some(names) = self.by_object.get_mut(&subject) {
             names.remove(name);
             if names.is_empty() {
@@ -91,14 +96,22 @@ impl Journals {
     /// On top of a watch over the kind in `namespace`, which lives as long as this.
     pub fn new(api: Api, namespace: &str, watch: Watch) -> Self {
         let store = watch.store().clone();
-        Self { api, resource: resource(), namespace: namespace.to_owned(), store, _watch: watch, index: Mutex::default() }
+        Self {
+            api,
+            resource: resource(),
+            namespace: namespace.to_owned(),
+            store,
+            _watch: watch,
+            index: Mutex::default(),
+        }
     }
 
     /// A journal was added or changed; returns its mapping and object.
     pub fn changed(&self, key: &ObjectKey) -> Option<(String, ObjectKey)> {
         let entry = self.store.get(key)?;
         let (mapping, object) = subject(entry.raw())?;
-        self.index().insert(key.name(), (mapping.clone(), object.clone()));
+        self.index()
+            .insert(key.name(), (mapping.clone(), object.clone()));
         Some((mapping, object))
     }
 
@@ -109,29 +122,59 @@ impl Journals {
 
     /// The objects that have journals under a mapping.
     pub fn objects(&self, mapping: &str) -> Vec<ObjectKey> {
-        self.index().by_object.keys().filter(|(of, _)| of == mapping).map(|(_, object)| object.clone()).collect()
+        self.index()
+            .by_object
+            .keys()
+            .filter(|(of, _)| of == mapping)
+            .map(|(_, object)| object.clone())
+            .collect()
     }
 
     /// The journals of an object under a mapping, of whatever uid. One that cannot be read is an error: acting without it
     /// could do again what it says was done.
     pub fn of(&self, mapping: &str, object: &ObjectKey) -> Result<Vec<StoredJournal>, String> {
-        let names = self.index().by_object.get(&(mapping.to_owned(), object.clone())).cloned().unwrap_or_default();
+        let names = self
+            .index()
+            .by_object
+            .get(&(mapping.to_owned(), object.clone()))
+            .cloned()
+            .unwrap_or_default();
         let found = names.into_iter().filter_map(|name| {
             let entry = self.store.get(&ObjectKey::new(&self.namespace, &name))?;
-            Some(read(&name, entry.raw()).map_err(|error| format!("journal {name} cannot be read: {error}")))
+            Some(
+                read(&name, entry.raw())
+                    .map_err(|error| format!("journal {name} cannot be read: {error}")),
+            )
         });
         found.collect()
     }
 
     /// Creates or replaces one; the new version.
-    pub async fn write(&self, identity: &Identity, write: &JournalWrite) -> Result<String, WriteError> {
-        let body = body(write, &self.namespace).map_err(|error| WriteError::Invalid(error.to_string()))?;
+    pub async fn write(
+        &self,
+        identity: &Identity,
+        write: &JournalWrite,
+    ) -> Result<String, WriteError> {
+        let body =
+            body(write, &self.namespace).map_err(|error| WriteError::Invalid(error.to_string()))?;
         let answer = match &write.version {
-            None => self.api.create(identity, &self.resource, &self.namespace, body).await,
-            Some(_) => self.api.replace(identity, &self.resource, &self.namespace, &write.name, body).await,
+            None => {
+                self.api
+                    .create(identity, &self.resource, &self.namespace, body)
+                    .await
+            }
+            Some(_) => {
+                self.api
+                    .replace(identity, &self.resource, &self.namespace, &write.name, body)
+                    .await
+            }
         };
         let answer = answer.map_err(write_error)?;
-        let version = answer.stamp().map_err(write_error)?.resource_version.to_string();
+        let version = answer
+            .stamp()
+            .map_err(write_error)?
+            .resource_version
+            .to_string();
         // Read your own writes: the next pass may come before the watch does.
         let _ = self.store.absorb(&answer.body);
         self.changed(&ObjectKey::new(&self.namespace, &write.name));
@@ -139,10 +182,25 @@ impl Journals {
     }
 
     /// Deletes one at the version read.
-    pub async fn remove(&self, identity: &Identity, name: &str, version: &str) -> Result<String, WriteError> {
-        let only = Preconditions { uid: None, resource_version: Some(version) };
+    pub async fn remove(
+        &self,
+        identity: &Identity,
+        name: &str,
+        version: &str,
+    ) -> Result<String, WriteError> {
+        let only = Preconditions {
+            uid: None,
+            resource_version: Some(version),
+        };
         self.api
-            .delete(identity, &self.resource, &self.namespace, name, only, Propagation::Background)
+            .delete(
+                identity,
+                &self.resource,
+                &self.namespace,
+                name,
+                only,
+                Propagation::Background,
+            )
             .await
             .map_err(write_error)?;
         self.deleted(&ObjectKey::new(&self.namespace, name));
@@ -157,7 +215,11 @@ impl Journals {
 fn read(name: &str, raw: &str) -> Result<StoredJournal, String> {
     let head = Head::parse(raw).map_err(|error| error.to_string())?;
     let stored: Stored = serde_json::from_str(raw).map_err(|error| error.to_string())?;
-    Ok(StoredJournal { name: name.to_owned(), version: head.resource_version.to_string(), journal: stored.record })
+    Ok(StoredJournal {
+        name: name.to_owned(),
+        version: head.resource_version.to_string(),
+        journal: stored.record,
+    })
 }
 
 /// The mapping and object of a journal, or nothing if it is none of ours.
@@ -181,7 +243,10 @@ fn subject(raw: &str) -> Option<(String, ObjectKey)> {
     }
     let outline: Outline<'_> = serde_json::from_str(raw).ok()?;
     let object = outline.record.object;
-    Some((outline.record.mapping.into_owned(), object::ObjectKey::new(&object.namespace, &object.name)))
+    Some((
+        outline.record.mapping.into_owned(),
+        object::ObjectKey::new(&object.namespace, &object.name),
+    ))
 }
 
 /// The whole object to send.
@@ -210,14 +275,22 @@ fn body(write: &JournalWrite, namespace: &str) -> Result<String, serde_json::Err
     serde_json::to_string(&Whole {
         api_version: API_VERSION,
         kind: "Journal",
-        metadata: Metadata { name: &write.name, namespace, resource_version: write.version.as_deref(), labels },
+        metadata: Metadata {
+            name: &write.name,
+            namespace,
+            resource_version: write.version.as_deref(),
+            labels,
+        },
         record: &write.journal,
     })
 }
 
 /// The CustomResourceDefinition of the kind.
 pub fn crd() -> serde_json::Value {
-    let outcomes: Vec<_> = Outcome::ALL.iter().map(|outcome| outcome.as_str()).collect();
+    let outcomes: Vec<_> = Outcome::ALL
+        .iter()
+        .map(|outcome| outcome.as_str())
+        .collect();
     let string = || serde_json::json!({"type": "string"});
     serde_json::json!({
         "apiVersion": "apiextensions.k8s.io/v1",

@@ -36,7 +36,10 @@ impl Outgoing {
             .pool_max_idle_per_host(in_flight)
             .user_agent(concat!("guesthouse/", env!("CARGO_PKG_VERSION")))
             .build()?;
-        Ok(Self { client, slots: Arc::new(Semaphore::new(in_flight.max(1))) })
+        Ok(Self {
+            client,
+            slots: Arc::new(Semaphore::new(in_flight.max(1))),
+        })
     }
 
     /// Sends independent requests side by side; one result each, in order.
@@ -65,7 +68,10 @@ impl Outgoing {
 
     fn request(&self, send: &Send) -> Result<reqwest::Request, reqwest::Error> {
         let method = Method::from_bytes(send.request.method.as_bytes()).unwrap_or(Method::GET);
-        let mut request = self.client.request(method, &send.request.url).timeout(send.timeout.duration());
+        let mut request = self
+            .client
+            .request(method, &send.request.url)
+            .timeout(send.timeout.duration());
         for (name, value) in &send.request.headers {
             request = request.header(name, value);
         }
@@ -84,11 +90,15 @@ async fn read(send: &Send, mut answer: reqwest::Response) -> Result<Sent, reqwes
     let limit = usize::try_from(send.answer_body.0).unwrap_or(usize::MAX);
     let code = answer.status().as_u16();
     let headers = answer.headers();
-    let retry_after = headers.get(RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?));
+    let retry_after = headers
+        .get(RETRY_AFTER)
+        .and_then(|value| retry_after(value.to_str().ok()?));
     let kept = headers
         .iter()
         .filter(|(name, _)| send.answer_headers.iter().any(|kept| kept == name.as_str()))
-        .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))
+        .filter_map(|(name, value)| {
+            Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+        })
         .collect();
     let mut body = Vec::new();
     let mut truncated = false;
@@ -98,13 +108,23 @@ async fn read(send: &Send, mut answer: reqwest::Response) -> Result<Sent, reqwes
         body.extend_from_slice(&chunk[..chunk.len().min(room)]);
     }
     // A text that was cut inside a character is still text.
-    if truncated && let Err(error) = std::str::from_utf8(&body)
+    if truncated
+        && let Err(error) = std::str::from_utf8(&body)
         && error.error_len().is_none()
     {
         body.truncate(error.valid_up_to());
     }
-    let response = Response { code, headers: kept, body: Body::from_bytes(body), truncated, at: clock::now().seconds() };
-    Ok(Sent::Answered { response, retry_after })
+    let response = Response {
+        code,
+        headers: kept,
+        body: Body::from_bytes(body),
+        truncated,
+        at: clock::now().seconds(),
+    };
+    Ok(Sent::Answered {
+        response,
+        retry_after,
+    })
 }
 
 /// Seconds or an HTTP date (RFC 9110, section 10.2.3).
@@ -120,7 +140,10 @@ fn retry_after(text: &str) -> Option<Span> {
 fn lost(send: &Send, error: &reqwest::Error) -> Cause {
     let (method, url) = (&send.request.method, &send.request.url);
     if error.is_timeout() && !error.is_connect() {
-        return Cause::new("Timeout", format!("{method} {url} was not answered within {}", send.timeout));
+        return Cause::new(
+            "Timeout",
+            format!("{method} {url} was not answered within {}", send.timeout),
+        );
     }
     // The innermost cause says what happened: `Connection refused`; those around it only repeat the address.
     let mut inner: &dyn std::error::Error = error;

@@ -3,13 +3,24 @@
 //! Each source is watched by a task of its own, which tells the supervisor of every new version: loaded, or refused with the
 //! reason. A source that cannot be read, or a plugin that is refused, concerns nobody but the mappings that name it.
 
-use std::{path::Path, sync::Arc, time::{Duration, SystemTime}};
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use base64::Engine as _;
-use guesthouse_core::{identity::Identity, mapping::{ConfigMapKey, PluginSource}, object::ObjectKey};
+use guesthouse_core::{
+    identity::Identity,
+    mapping::{ConfigMapKey, PluginSource},
+    object::ObjectKey,
+};
 use guesthouse_sandbox::{Plugin, Sandbox};
 use serde::Deserialize;
-use tokio::{sync::mpsc::{self, UnboundedSender}, task::JoinHandle};
+use tokio::{
+    sync::mpsc::{self, UnboundedSender},
+    task::JoinHandle,
+};
 
 use crate::cluster::{Event, Resource, Scope, Transport, Watch, WatchId, WatchOptions};
 
@@ -39,10 +50,19 @@ pub(crate) fn watch(
     namespace: &str,
     loaded: UnboundedSender<Loaded>,
 ) -> SourceWatch {
-    let loader = Loader { source: source.clone(), sandbox, loaded };
+    let loader = Loader {
+        source: source.clone(),
+        sandbox,
+        loaded,
+    };
     SourceWatch(match source {
         PluginSource::File(path) => tokio::spawn(watch_file(path.into(), loader)),
-        PluginSource::ConfigMap(at) => tokio::spawn(watch_config_map(at.clone(), transport.clone(), namespace.to_owned(), loader)),
+        PluginSource::ConfigMap(at) => tokio::spawn(watch_config_map(
+            at.clone(),
+            transport.clone(),
+            namespace.to_owned(),
+            loader,
+        )),
     })
 }
 
@@ -64,7 +84,10 @@ impl Loader {
     }
 
     fn tell(&self, result: Result<Plugin, String>) {
-        let _ = self.loaded.send(Loaded { source: self.source.clone(), result });
+        let _ = self.loaded.send(Loaded {
+            source: self.source.clone(),
+            result,
+        });
     }
 }
 
@@ -77,7 +100,10 @@ struct Stamp {
 
 async fn stamp(path: &Path) -> Result<Stamp, std::io::Error> {
     let meta = tokio::fs::metadata(path).await?;
-    Ok(Stamp { changed: meta.modified().ok(), len: meta.len() })
+    Ok(Stamp {
+        changed: meta.modified().ok(),
+        len: meta.len(),
+    })
 }
 
 /// A file counts once it has looked the same twice: a copy that is still being written is not taken for a broken plugin.
@@ -87,13 +113,15 @@ async fn watch_file(path: std::path::PathBuf, loader: Loader) {
     loop {
         match stamp(&path).await {
             Ok(found) if taken.as_ref() == Some(&found) => {}
-            Ok(found) if first || last.as_ref() == Some(&found) => match tokio::fs::read(&path).await {
-                Ok(bytes) => {
-                    (taken, missing) = (Some(found), None);
-                    loader.load(bytes).await;
+            Ok(found) if first || last.as_ref() == Some(&found) => {
+                match tokio::fs::read(&path).await {
+                    Ok(bytes) => {
+                        (taken, missing) = (Some(found), None);
+                        loader.load(bytes).await;
+                    }
+                    Err(error) => say_missing(&loader, &path, &error, &mut missing),
                 }
-                Err(error) => say_missing(&loader, &path, &error, &mut missing),
-            },
+            }
             Ok(found) => last = Some(found),
             Err(error) => {
                 (taken, last) = (None, None);
@@ -113,21 +141,45 @@ fn say_missing(loader: &Loader, path: &Path, error: &std::io::Error, said: &mut 
     }
 }
 
-async fn watch_config_map(at: ConfigMapKey, transport: Transport, namespace: String, loader: Loader) {
+async fn watch_config_map(
+    at: ConfigMapKey,
+    transport: Transport,
+    namespace: String,
+    loader: Loader,
+) {
     let (notices, mut heard) = mpsc::unbounded_channel();
     let scope = Scope::named(namespace.clone(), at.name.clone());
     let resource = Arc::new(config_maps());
-    let watch = Watch::spawn(WatchId(0), transport, Identity::Host, resource, scope, WatchOptions::default(), notices);
+    let watch = Watch::spawn(
+        WatchId(0),
+        transport,
+        Identity::Host,
+        resource,
+        scope,
+        WatchOptions::default(),
+        notices,
+    );
     let key = ObjectKey::new(&namespace, &at.name);
     let mut taken: Option<Result<blake3::Hash, String>> = None;
     while let Some(notice) = heard.recv().await {
-        if !matches!(notice.event, Event::Changed { .. } | Event::Deleted { .. } | Event::Synced) || !watch.is_synced() {
+        if !matches!(
+            notice.event,
+            Event::Changed { .. } | Event::Deleted { .. } | Event::Synced
+        ) || !watch.is_synced()
+        {
             continue;
         }
-        let found = watch.store().get(&key).ok_or_else(|| "there is no such ConfigMap".to_owned());
+        let found = watch
+            .store()
+            .get(&key)
+            .ok_or_else(|| "there is no such ConfigMap".to_owned());
         let bytes = found.and_then(|entry| binary(entry.raw(), &at.key));
-        let bytes = bytes.map_err(|why| format!("plugin.configMap: {}, key {}: {why}", at.name, at.key));
-        let version = bytes.as_ref().map(|bytes| blake3::hash(bytes)).map_err(Clone::clone);
+        let bytes =
+            bytes.map_err(|why| format!("plugin.configMap: {}, key {}: {why}", at.name, at.key));
+        let version = bytes
+            .as_ref()
+            .map(|bytes| blake3::hash(bytes))
+            .map_err(Clone::clone);
         if taken.as_ref() == Some(&version) {
             continue;
         }
@@ -151,7 +203,9 @@ fn binary(raw: &str, key: &str) -> Result<Vec<u8>, String> {
     let Some(text) = data.binary_data.as_ref().and_then(|data| data.get(key)) else {
         return Err("there is no such key under `binaryData` (kubectl create configmap NAME --from-file=KEY=FILE puts it there)".into());
     };
-    base64::engine::general_purpose::STANDARD.decode(text).map_err(|error| error.to_string())
+    base64::engine::general_purpose::STANDARD
+        .decode(text)
+        .map_err(|error| error.to_string())
 }
 
 /// ConfigMaps as they are served.

@@ -12,7 +12,11 @@ use guesthouse_sandbox::{Called, Level};
 
 /// One line about a pass.
 pub(crate) fn pass_ended(terms: &Terms, object: &ObjectKey, end: &End, took: Duration) {
-    let cause = end.cause.as_ref().map(|cause| format!("{}: {}", cause.reason, cause.message)).unwrap_or_default();
+    let cause = end
+        .cause
+        .as_ref()
+        .map(|cause| format!("{}: {}", cause.reason, cause.message))
+        .unwrap_or_default();
     let ms = took.as_millis();
     let mapping = terms.mapping.name.as_str();
     let (outcome, calls, writes) = (end.outcome.as_str(), end.calls, end.writes);
@@ -35,7 +39,11 @@ pub(crate) fn step(terms: &Terms, object: &ObjectKey, step: &Step) {
     if !tracing::enabled!(target: "guesthouse::step", tracing::Level::TRACE) {
         return;
     }
-    let (mapping, name, identity) = (terms.mapping.name.as_str(), step.action.name(), step.identity.to_string());
+    let (mapping, name, identity) = (
+        terms.mapping.name.as_str(),
+        step.action.name(),
+        step.identity.to_string(),
+    );
     let content = match &step.action {
         StepAction::Send(sends) => serde_json::to_string(sends),
         StepAction::Patch(write) => serde_json::to_string(&write.body),
@@ -55,10 +63,18 @@ pub(crate) fn called(terms: &Terms, object: &ObjectKey, called: &Called) {
     for line in &called.logs {
         let message = line.message.as_str();
         match line.level {
-            Level::Debug => tracing::debug!(target: "guesthouse::guest", mapping, %object, "{message}"),
-            Level::Info => tracing::info!(target: "guesthouse::guest", mapping, %object, "{message}"),
-            Level::Warn => tracing::warn!(target: "guesthouse::guest", mapping, %object, "{message}"),
-            Level::Error => tracing::error!(target: "guesthouse::guest", mapping, %object, "{message}"),
+            Level::Debug => {
+                tracing::debug!(target: "guesthouse::guest", mapping, %object, "{message}")
+            }
+            Level::Info => {
+                tracing::info!(target: "guesthouse::guest", mapping, %object, "{message}")
+            }
+            Level::Warn => {
+                tracing::warn!(target: "guesthouse::guest", mapping, %object, "{message}")
+            }
+            Level::Error => {
+                tracing::error!(target: "guesthouse::guest", mapping, %object, "{message}")
+            }
         }
     }
     if called.dropped_logs > 0 {

@@ -61,7 +61,11 @@ pub(crate) struct Assignment {
 /// Drives the pass to its end and reports it.
 pub(crate) async fn run(shop: Arc<Shop>, job: Assignment, reports: UnboundedSender<Report>) {
     let started = Instant::now();
-    let worker = Worker { shop: &shop, job: &job, reports: &reports };
+    let worker = Worker {
+        shop: &shop,
+        job: &job,
+        reports: &reports,
+    };
     let end = worker.drive(job.begin.clone()).await;
     trace::pass_ended(&job.terms, &job.key.object, &end, started.elapsed());
     // The supervisor only goes away with the process.
@@ -91,7 +95,9 @@ impl Worker<'_> {
         match action {
             StepAction::Read => Told::Object(self.read(identity).await),
             StepAction::Call(seen) => self.call(seen).await,
-            StepAction::Journal(write) => Told::Journaled(self.shop.journals.write(identity, &write).await),
+            StepAction::Journal(write) => {
+                Told::Journaled(self.shop.journals.write(identity, &write).await)
+            }
             StepAction::DropJournal { name, version } => {
                 Told::Journaled(self.shop.journals.remove(identity, &name, &version).await)
             }
@@ -118,7 +124,16 @@ impl Worker<'_> {
 
     async fn read(&self, identity: &Identity) -> Result<Option<Json>, WriteError> {
         let object = self.object();
-        let found = self.shop.api.get(identity, &self.job.resource, object.namespace(), object.name()).await;
+        let found = self
+            .shop
+            .api
+            .get(
+                identity,
+                &self.job.resource,
+                object.namespace(),
+                object.name(),
+            )
+            .await;
         match found {
             Ok(raw) => {
                 let _ = self.job.store.absorb(raw.as_bytes());
@@ -134,12 +149,20 @@ impl Worker<'_> {
     async fn call(&self, seen: Box<guesthouse_core::contract::Observation>) -> Told {
         let terms = &self.job.terms;
         let limits = terms.mapping.mapping.limits.clone();
-        let called: Called = self.shop.executor.call(self.job.plugin.clone(), Verb::Reconcile, seen, limits).await;
+        let called: Called = self
+            .shop
+            .executor
+            .call(self.job.plugin.clone(), Verb::Reconcile, seen, limits)
+            .await;
         trace::called(terms, self.object(), &called);
         Told::Reply(called.result)
     }
 
-    async fn patch(&self, identity: &Identity, write: &ObjectWrite<MetaPatch>) -> Result<Json, WriteError> {
+    async fn patch(
+        &self,
+        identity: &Identity,
+        write: &ObjectWrite<MetaPatch>,
+    ) -> Result<Json, WriteError> {
         #[derive(Serialize)]
         struct Body<'a> {
             metadata: Metadata<'a>,
@@ -152,18 +175,36 @@ impl Worker<'_> {
             #[serde(flatten)]
             patch: &'a MetaPatch,
         }
-        let body = Body { metadata: Metadata { resource_version: &write.version, patch: &write.body } };
-        let body = serde_json::to_string(&body).map_err(|error| WriteError::Invalid(error.to_string()))?;
+        let body = Body {
+            metadata: Metadata {
+                resource_version: &write.version,
+                patch: &write.body,
+            },
+        };
+        let body =
+            serde_json::to_string(&body).map_err(|error| WriteError::Invalid(error.to_string()))?;
         let (object, resource) = (self.object(), &self.job.resource);
         let answer = self
             .shop
             .api
-            .patch(identity, resource, object.namespace(), object.name(), PatchKind::Merge, body, Want::Object)
+            .patch(
+                identity,
+                resource,
+                object.namespace(),
+                object.name(),
+                PatchKind::Merge,
+                body,
+                Want::Object,
+            )
             .await;
         self.written(answer.map_err(write_error)?)
     }
 
-    async fn status(&self, identity: &Identity, write: &ObjectWrite<Value>) -> Result<Json, WriteError> {
+    async fn status(
+        &self,
+        identity: &Identity,
+        write: &ObjectWrite<Value>,
+    ) -> Result<Json, WriteError> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Body<'a> {
@@ -188,10 +229,26 @@ impl Worker<'_> {
             uid: &write.uid,
             resource_version: &write.version,
         };
-        let body = Body { api_version: resource.api_version(), kind: &resource.kind, metadata, status: &write.body };
-        let body = serde_json::to_string(&body).map_err(|error| WriteError::Invalid(error.to_string()))?;
-        let answer =
-            self.shop.api.put_status(identity, resource, object.namespace(), object.name(), body, Want::Object).await;
+        let body = Body {
+            api_version: resource.api_version(),
+            kind: &resource.kind,
+            metadata,
+            status: &write.body,
+        };
+        let body =
+            serde_json::to_string(&body).map_err(|error| WriteError::Invalid(error.to_string()))?;
+        let answer = self
+            .shop
+            .api
+            .put_status(
+                identity,
+                resource,
+                object.namespace(),
+                object.name(),
+                body,
+                Want::Object,
+            )
+            .await;
         let answer = answer.map_err(write_error)?;
         for warning in &answer.warnings {
             tracing::warn!(mapping = self.job.terms.mapping.name, %object, warning, "the API server warns about a status");
@@ -201,7 +258,10 @@ impl Worker<'_> {
 
     /// The object as the server wrote it; into the store before anybody can ask for it.
     fn written(&self, answer: Answer) -> Result<Json, WriteError> {
-        let unreadable = |error: object::ObjectError| WriteError::Unavailable { message: error.to_string(), retry_after: None };
+        let unreadable = |error: object::ObjectError| WriteError::Unavailable {
+            message: error.to_string(),
+            retry_after: None,
+        };
         let raw = object::compact(&answer.body).map_err(unreadable)?;
         self.job.store.absorb(raw.as_bytes()).map_err(unreadable)?;
         Ok(Json::trusted(raw))
@@ -209,7 +269,12 @@ impl Worker<'_> {
 
     fn about(&self) -> About {
         let object = self.object();
-        let uid = self.job.store.get(object).map(|entry| entry.uid().to_string()).unwrap_or_default();
+        let uid = self
+            .job
+            .store
+            .get(object)
+            .map(|entry| entry.uid().to_string())
+            .unwrap_or_default();
         About {
             api_version: self.job.resource.api_version(),
             kind: self.job.resource.kind.to_string(),

@@ -102,7 +102,9 @@ fn pool(slots: u32) -> Option<PoolingAllocationConfig> {
         .max_memories_per_component(MEMORIES)
         .max_memories_per_module(MEMORIES)
         .max_memory_size(usize::try_from(MEMORY_RESERVATION).ok()?)
-        .total_gc_heaps(slots);
+        .total_gc_heaps(slots)
+        // Tables are small: overwriting one costs less than giving its page back and taking a fault for the next.
+        .table_keep_resident(64 << 10);
     Some(pool)
 }
 

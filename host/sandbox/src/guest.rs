@@ -7,11 +7,10 @@ use guesthouse_core::{
     limits::Limits,
     refusal::{Refusal, RefusalKind},
 };
-use wasmtime::Store;
+use wasmtime::{Store, component::Instance};
 
 use crate::{
     LogLine, Metering, Plugin,
-    bindings::Reconciler,
     convert, meter,
     refuse::{ended, not_opened, refuse},
     slots::Slot,
@@ -58,12 +57,12 @@ const MAX_HANDLES: usize = 1000;
 pub struct Guest {
     // In the order in which they go: the instance before the slot it sits in.
     store: Store<State>,
-    bindings: Reconciler,
+    instance: Instance,
     limits: Limits,
     metering: Metering,
     spent: bool,
     _slot: Slot,
-    _plugin: Plugin,
+    plugin: Plugin,
 }
 
 impl Guest {
@@ -74,17 +73,16 @@ impl Guest {
         let mut store = Store::new(&host.engine, State::new(limits));
         store.set_hostcall_fuel(usize::try_from(limits.output.0).unwrap_or(usize::MAX));
         store.set_max_component_handles(MAX_HANDLES);
-        let bindings = meter::arm(&mut store, metering, limits)
-            .and_then(|()| plugin.0.pre.instantiate(&mut store));
-        match bindings {
-            Ok(bindings) => Ok(Self {
+        let instance = meter::arm(&mut store, metering, limits).and_then(|()| plugin.0.exports.instantiate(&mut store));
+        match instance {
+            Ok(instance) => Ok(Self {
                 store,
-                bindings,
+                instance,
                 limits: limits.clone(),
                 metering,
                 spent: false,
                 _slot: slot,
-                _plugin: plugin,
+                plugin,
             }),
             Err(error) => Err(not_opened(&error, store.data_mut(), limits)),
         }
@@ -100,14 +98,11 @@ impl Guest {
             )
         })?;
         self.store.data_mut().world.now = now.as_second();
-        let plugin = self.bindings.guesthouse_reconciler_plugin();
-        let store = &mut self.store;
-        let reply = convert::with_observation(seen, |seen| match verb {
-            Verb::Reconcile => plugin.call_reconcile(store, seen),
-            Verb::Finalize => plugin.call_finalize(store, seen),
-        });
+        let function = self.plugin.0.exports.handler(&mut self.store, &self.instance, verb);
+        let function = function.map_err(|error| not_opened(&error, self.store.data_mut(), &self.limits))?;
+        let reply = convert::with_observation(seen, |seen| function.call(&mut self.store, (seen,)));
         match reply {
-            Ok(reply) => convert::reply(reply),
+            Ok((reply,)) => convert::reply(reply),
             Err(error) => Err(ended(&error, self.store.data_mut(), &self.limits)),
         }
     }
@@ -115,12 +110,10 @@ impl Guest {
     /// Asks the plugin to describe itself.
     pub(crate) fn describe(&mut self) -> Result<Descriptor, Refusal> {
         self.spend()?;
-        match self
-            .bindings
-            .guesthouse_reconciler_plugin()
-            .call_describe(&mut self.store)
-        {
-            Ok(descriptor) => convert::descriptor(descriptor),
+        let function = self.plugin.0.exports.describe(&mut self.store, &self.instance);
+        let function = function.map_err(|error| not_opened(&error, self.store.data_mut(), &self.limits))?;
+        match function.call(&mut self.store, ()) {
+            Ok((descriptor,)) => convert::descriptor(descriptor),
             Err(error) => Err(ended(&error, self.store.data_mut(), &self.limits)),
         }
     }

@@ -13,7 +13,7 @@ use wasmtime::{Engine, component::Component};
 
 use crate::{
     Plugin, SandboxError, Settings, Supported,
-    bindings::ReconcilerPre,
+    bindings::Exports,
     cache::{Cache, hex},
     compile::{self, COMPILE_STACK},
     componentize::componentize,
@@ -94,18 +94,13 @@ fn load(host: &Arc<Shared>, wasm: &[u8]) -> Result<Plugin, Refusal> {
     let (component, cached) = component(host, wasm, form, &digest)?;
     let linker = wasi::link(&component)
         .map_err(|error| refuse(Host, format!("cannot be linked: {error:#}")))?;
-    let pre = linker
-        .instantiate_pre(&component)
-        .and_then(ReconcilerPre::new)
-        .map_err(|error| {
-            refuse(
-                ContractMismatch,
-                format!("its imports or exports have other types than the contract's: {error:#}"),
-            )
-        })?;
+    let pre = linker.instantiate_pre(&component).map_err(|error| {
+        refuse(ContractMismatch, format!("its imports have other types than this host's: {error:#}"))
+    })?;
+    let exports = Exports::find(&component, pre)?;
     let name = format!("sha256:{}", hex(&digest));
     let describe =
-        |descriptor| Plugin::new(host.clone(), pre.clone(), name.clone(), cached, descriptor);
+        |descriptor| Plugin::new(host.clone(), exports.clone(), name.clone(), cached, descriptor);
     let descriptor = describe(None)
         .open(&Limits::default())
         .and_then(|mut guest| guest.describe())

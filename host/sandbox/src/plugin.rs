@@ -8,7 +8,7 @@ use guesthouse_core::{
     refusal::Refusal,
 };
 
-use crate::{Called, Guest, Verb, bindings::ReconcilerPre, load::Shared, state::State};
+use crate::{Called, Guest, Verb, bindings::Exports, load::Shared};
 
 /// A WebAssembly module at one digest, ready to be called. Cheap to clone.
 #[derive(Clone)]
@@ -16,7 +16,7 @@ pub struct Plugin(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) host: Arc<Shared>,
-    pub(crate) pre: ReconcilerPre<State>,
+    pub(crate) exports: Exports,
     digest: String,
     cached: bool,
     descriptor: Descriptor,
@@ -25,7 +25,7 @@ pub(crate) struct Inner {
 impl Plugin {
     pub(crate) fn new(
         host: Arc<Shared>,
-        pre: ReconcilerPre<State>,
+        exports: Exports,
         digest: String,
         cached: bool,
         descriptor: Option<Descriptor>,
@@ -44,7 +44,7 @@ impl Plugin {
         });
         Self(Arc::new(Inner {
             host,
-            pre,
+            exports,
             digest,
             cached,
             descriptor,

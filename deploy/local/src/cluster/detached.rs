@@ -47,8 +47,7 @@ impl Status {
 
 impl Cluster {
     /// Starts a cluster that goes on after this process, or attaches to the one that already serves in the folder
-    /// (then the second value is false). Objects of a former `up` in the folder are kept unless
-    /// [`Options::keep_data`] says otherwise.
+    /// (then the second value is false). With [`Options::keep_data`] the objects of a former `up` are there again.
     ///
     /// # Errors
     /// As [`Cluster::start`].

@@ -174,8 +174,8 @@ impl Cluster {
         }
     }
 
-    /// Kills a component (SIGKILL when `SIGTERM` does not do) and starts it again with the same ports and data;
-    /// returns when it is ready. Only for a cluster that this value owns.
+    /// Ends a component (SIGTERM, then SIGKILL) and starts it again with the same ports and data; returns when it is
+    /// ready. Only for a cluster that this value owns.
     ///
     /// # Errors
     /// When the cluster is not owned, or the component does not come back.
@@ -207,7 +207,8 @@ impl Cluster {
         process::end(&self.processes(|c| c != Component::Etcd))?;
         process::end(&self.processes(|c| c == Component::Etcd))?;
         for child in &mut self.children {
-            // It has ended; this takes its exit code, so that no zombie stays.
+            // It has ended, unless it never made it into the record. This takes its exit code, so that no zombie stays.
+            let _ = child.kill();
             let _ = child.wait();
         }
         self.children.clear();

@@ -54,9 +54,10 @@ impl Pass {
             let (outcome, retry_at) = self.nack(Outcome::PluginFailed, None, now);
             finale = Finale::trouble(outcome, cause, retry_at);
         }
-        let known = self.told.as_ref().is_some_and(|(outcome, told)| {
-            *outcome == finale.outcome && told == finale.message()
-        });
+        let known = self
+            .told
+            .as_ref()
+            .is_some_and(|(outcome, told)| *outcome == finale.outcome && told == finale.message());
         finale.new_trouble = finale.outcome.is_trouble() && !known;
         // A failure that was counted must not be forgotten; everything else would be found again by the next call.
         let counted = !finale.handled && finale.retry_at.is_some();

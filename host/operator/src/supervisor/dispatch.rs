@@ -27,27 +27,54 @@ impl Supervisor {
             let key = job.key.clone();
             match self.assignment(job) {
                 Ok(assignment) => {
-                    tokio::spawn(worker::run(self.shop.clone(), assignment, self.channels.reports.clone()));
+                    tokio::spawn(worker::run(
+                        self.shop.clone(),
+                        assignment,
+                        self.channels.reports.clone(),
+                    ));
                 }
                 Err(why) => {
                     tracing::error!(object = %key.object, "no pass: {why}");
                     let wake = Some(clock::now().after(UNREADABLE));
-                    self.queue.finish(&key, Finish { wake, backoff: true, ..Finish::default() }, clock::now());
+                    self.queue.finish(
+                        &key,
+                        Finish {
+                            wake,
+                            backoff: true,
+                            ..Finish::default()
+                        },
+                        clock::now(),
+                    );
                 }
             }
         }
     }
 
     fn assignment(&mut self, job: Job) -> Result<Assignment, String> {
-        let name = self.names.get(&job.key.mapping).ok_or("its mapping is gone")?;
+        let name = self
+            .names
+            .get(&job.key.mapping)
+            .ok_or("its mapping is gone")?;
         let runtime = self.mappings.get_mut(name).ok_or("its mapping is gone")?;
-        let serving = runtime.serving.clone().ok_or("its mapping does not serve")?;
+        let serving = runtime
+            .serving
+            .clone()
+            .ok_or("its mapping does not serve")?;
         let object = job.key.object.clone();
-        let scope = runtime.scopes.iter().find(|scope| scope.namespace.is_empty() || scope.namespace == object.namespace());
-        let served = scope.and_then(|scope| self.kinds.get(scope)?.served.as_ref()).ok_or("its kind is not watched")?;
+        let scope = runtime
+            .scopes
+            .iter()
+            .find(|scope| scope.namespace.is_empty() || scope.namespace == object.namespace());
+        let served = scope
+            .and_then(|scope| self.kinds.get(scope)?.served.as_ref())
+            .ok_or("its kind is not watched")?;
         let store = served.watch.store().clone();
         let journals = self.shop.journals.of(name, &object)?;
-        let carry = runtime.keys.get(&object).map(|state| state.carry.clone()).unwrap_or_default();
+        let carry = runtime
+            .keys
+            .get(&object)
+            .map(|state| state.carry.clone())
+            .unwrap_or_default();
         let begin = Begin {
             key: object.clone(),
             object: store.get(&object).map(|entry| Json::trusted(entry.raw())),
@@ -75,14 +102,29 @@ impl Supervisor {
     }
 
     fn ended(&mut self, key: &Key, end: End) {
-        if let Some(runtime) = self.names.get(&key.mapping).and_then(|name| self.mappings.get_mut(name)) {
+        if let Some(runtime) = self
+            .names
+            .get(&key.mapping)
+            .and_then(|name| self.mappings.get_mut(name))
+        {
             if end.outcome == Outcome::Gone {
                 runtime.keys.remove(&key.object);
             } else {
-                runtime.keys.insert(key.object.clone(), KeyState { carry: end.carry, version: end.version });
+                runtime.keys.insert(
+                    key.object.clone(),
+                    KeyState {
+                        carry: end.carry,
+                        version: end.version,
+                    },
+                );
             }
         }
-        let finish = Finish { version: end.version, again: end.again, wake: end.wake, backoff: end.backoff };
+        let finish = Finish {
+            version: end.version,
+            again: end.again,
+            wake: end.wake,
+            backoff: end.backoff,
+        };
         self.queue.finish(key, finish, clock::now());
     }
 }

@@ -54,7 +54,12 @@ impl Supervisor {
         let next = &mut self.next_watch;
         let kind = self.kinds.entry(scope.clone()).or_insert_with(|| {
             *next += 1;
-            KindRuntime { id: WatchId(*next), users: BTreeSet::new(), served: None, next_look: Time(0) }
+            KindRuntime {
+                id: WatchId(*next),
+                users: BTreeSet::new(),
+                served: None,
+                next_look: Time(0),
+            }
         });
         kind.users.insert(mapping);
     }
@@ -71,11 +76,25 @@ impl Supervisor {
 
     /// Asks discovery for what is due.
     pub(super) fn look_at_kinds(&mut self, now: Time) {
-        for (scope, kind) in self.kinds.iter_mut().filter(|(_, kind)| kind.next_look <= now) {
-            kind.next_look = now.after(if kind.served.is_some() { PRESENT } else { MISSING });
-            let (discovery, scope, resolved) = (self.discovery.clone(), scope.clone(), self.channels.resolved.clone());
+        for (scope, kind) in self
+            .kinds
+            .iter_mut()
+            .filter(|(_, kind)| kind.next_look <= now)
+        {
+            kind.next_look = now.after(if kind.served.is_some() {
+                PRESENT
+            } else {
+                MISSING
+            });
+            let (discovery, scope, resolved) = (
+                self.discovery.clone(),
+                scope.clone(),
+                self.channels.resolved.clone(),
+            );
             tokio::spawn(async move {
-                let result = discovery.resolve(&Identity::Host, &scope.kind.api_version, &scope.kind.kind).await;
+                let result = discovery
+                    .resolve(&Identity::Host, &scope.kind.api_version, &scope.kind.kind)
+                    .await;
                 let _ = resolved.send(Resolved { scope, result });
             });
         }
@@ -84,7 +103,9 @@ impl Supervisor {
     /// Discovery's answer.
     pub(super) fn resolved(&mut self, resolved: Resolved) {
         let scope = resolved.scope;
-        let Some(kind) = self.kinds.get(&scope) else { return };
+        let Some(kind) = self.kinds.get(&scope) else {
+            return;
+        };
         let users = kind.users.clone();
         let resource = match resolved.result {
             Ok(Some(resource)) => resource,
@@ -101,7 +122,13 @@ impl Supervisor {
             }
         };
         if !resource.namespaced && !scope.namespace.is_empty() {
-            self.trouble(&users, &format!("for.namespaces: {} is cluster-scoped", kind_name(&scope.kind)));
+            self.trouble(
+                &users,
+                &format!(
+                    "for.namespaces: {} is cluster-scoped",
+                    kind_name(&scope.kind)
+                ),
+            );
             return;
         }
         self.serve_kind(&scope, resource);
@@ -110,20 +137,40 @@ impl Supervisor {
 
     fn serve_kind(&mut self, scope: &KindScope, resource: Resource) {
         let (transport, notices) = (self.transport.clone(), self.channels.notices.clone());
-        let Some(kind) = self.kinds.get_mut(scope) else { return };
+        let Some(kind) = self.kinds.get_mut(scope) else {
+            return;
+        };
         let uid = |resource: &Resource| resource.crd.as_ref().map(|crd| crd.uid.clone());
         let resource = Arc::new(resource);
         match &mut kind.served {
             Some(served) if *served.resource == *resource => {}
             // Another schema over the same objects: the watch goes on.
-            Some(served) if uid(&served.resource) == uid(&resource) && served.resource.plural == resource.plural => {
+            Some(served)
+                if uid(&served.resource) == uid(&resource)
+                    && served.resource.plural == resource.plural =>
+            {
                 served.resource = resource;
             }
             // New, or another kind under the old name.
             _ => {
-                let at = if scope.namespace.is_empty() { Scope::all() } else { Scope::namespace(scope.namespace.clone()) };
-                let options = WatchOptions { seed: kind.id.0, ..WatchOptions::default() };
-                let watch = Watch::spawn(kind.id, transport, Identity::Host, resource.clone(), at, options, notices);
+                let at = if scope.namespace.is_empty() {
+                    Scope::all()
+                } else {
+                    Scope::namespace(scope.namespace.clone())
+                };
+                let options = WatchOptions {
+                    seed: kind.id.0,
+                    ..WatchOptions::default()
+                };
+                let watch = Watch::spawn(
+                    kind.id,
+                    transport,
+                    Identity::Host,
+                    resource.clone(),
+                    at,
+                    options,
+                    notices,
+                );
                 kind.served = Some(Served { resource, watch });
                 kind.next_look = clock::now().after(PRESENT);
             }
@@ -132,25 +179,48 @@ impl Supervisor {
 
     /// An event of a mapped kind.
     pub(super) fn kind_noticed(&mut self, id: WatchId, event: Event) {
-        let Some((scope, kind)) = self.kinds.iter_mut().find(|(_, kind)| kind.id == id) else { return };
+        let Some((scope, kind)) = self.kinds.iter_mut().find(|(_, kind)| kind.id == id) else {
+            return;
+        };
         let (scope, users) = (scope.clone(), kind.users.clone());
         match event {
-            Event::Changed { key, version, initial } => {
+            Event::Changed {
+                key,
+                version,
+                initial,
+            } => {
                 let why = if initial { Why::Initial } else { Why::Event };
-                self.push_object(&scope, &users, &key, why, Some(version).filter(|version| *version != 0));
+                self.push_object(
+                    &scope,
+                    &users,
+                    &key,
+                    why,
+                    Some(version).filter(|version| *version != 0),
+                );
             }
             Event::Deleted { key } => self.push_object(&scope, &users, &key, Why::Event, None),
             Event::Synced => self.refresh(&users),
             Event::State(state) => {
-                tracing::info!(kind = kind_name(&scope.kind), namespace = scope.namespace, state = state.name(), "watch");
+                tracing::info!(
+                    kind = kind_name(&scope.kind),
+                    namespace = scope.namespace,
+                    state = state.name(),
+                    "watch"
+                );
                 match state {
                     KindState::Gone | KindState::Absent => {
                         kind.served = None;
                         kind.next_look = clock::now().after(MISSING);
-                        self.trouble(&users, &format!("the kind {} is not served any more", kind_name(&scope.kind)));
+                        self.trouble(
+                            &users,
+                            &format!("the kind {} is not served any more", kind_name(&scope.kind)),
+                        );
                     }
                     KindState::Forbidden(message) => {
-                        self.trouble(&users, &format!("{} cannot be watched: {message}", kind_name(&scope.kind)));
+                        self.trouble(
+                            &users,
+                            &format!("{} cannot be watched: {message}", kind_name(&scope.kind)),
+                        );
                     }
                     KindState::Waiting | KindState::Active | KindState::Unreachable(_) => {}
                 }
@@ -159,17 +229,35 @@ impl Supervisor {
     }
 
     /// Queues an object under every mapping that uses its scope.
-    fn push_object(&mut self, scope: &KindScope, users: &BTreeSet<MappingId>, key: &ObjectKey, why: Why, version: Option<u64>) {
+    fn push_object(
+        &mut self,
+        scope: &KindScope,
+        users: &BTreeSet<MappingId>,
+        key: &ObjectKey,
+        why: Why,
+        version: Option<u64>,
+    ) {
         for id in users {
-            let Some(runtime) = self.names.get(id).and_then(|name| self.mappings.get(name)) else { continue };
+            let Some(runtime) = self.names.get(id).and_then(|name| self.mappings.get(name)) else {
+                continue;
+            };
             // Our own echo: the last pass knew this version.
             let known = runtime.keys.get(key).and_then(|state| state.version);
-            if version.zip(known).is_some_and(|(version, known)| version <= known) {
+            if version
+                .zip(known)
+                .is_some_and(|(version, known)| version <= known)
+            {
                 continue;
             }
-            let entry = self.kinds.get(scope).and_then(|kind| kind.served.as_ref()?.watch.store().get(key));
+            let entry = self
+                .kinds
+                .get(scope)
+                .and_then(|kind| kind.served.as_ref()?.watch.store().get(key));
             let push = runtime.push(entry.as_deref(), why, version);
-            let key = Key { mapping: *id, object: key.clone() };
+            let key = Key {
+                mapping: *id,
+                object: key.clone(),
+            };
             self.queue.push(&key, push, clock::now());
         }
     }
@@ -177,19 +265,42 @@ impl Supervisor {
     /// Queues everything a mapping is about, and the objects of journals whose object may be gone.
     pub(super) fn push_all(&mut self, name: &str, why: Why) {
         let now = clock::now();
-        let Some(runtime) = self.mappings.get(name) else { return };
+        let Some(runtime) = self.mappings.get(name) else {
+            return;
+        };
         let mut left = self.shop.journals.objects(name);
         for scope in &runtime.scopes {
-            let Some(served) = self.kinds.get(scope).and_then(|kind| kind.served.as_ref()) else { continue };
+            let Some(served) = self.kinds.get(scope).and_then(|kind| kind.served.as_ref()) else {
+                continue;
+            };
             for (object, entry) in served.watch.store().entries() {
                 let push = runtime.push(Some(&entry), why, None);
-                self.queue.push(&Key { mapping: runtime.id, object }, push, now);
+                self.queue.push(
+                    &Key {
+                        mapping: runtime.id,
+                        object,
+                    },
+                    push,
+                    now,
+                );
             }
             left.retain(|object| served.watch.store().get(object).is_none());
         }
         for object in left {
-            let push = Push { why, version: None, priority: 0, not_before: None };
-            self.queue.push(&Key { mapping: runtime.id, object }, push, now);
+            let push = Push {
+                why,
+                version: None,
+                priority: 0,
+                not_before: None,
+            };
+            self.queue.push(
+                &Key {
+                    mapping: runtime.id,
+                    object,
+                },
+                push,
+                now,
+            );
         }
     }
 
@@ -202,7 +313,12 @@ impl Supervisor {
             .collect();
         for (place, name) in places {
             self.stop_serving(&name);
-            self.tell(&place, EventType::Warning, "KindDegraded", format!("mapping {name}: {note}"));
+            self.tell(
+                &place,
+                EventType::Warning,
+                "KindDegraded",
+                format!("mapping {name}: {note}"),
+            );
         }
     }
 }
@@ -213,16 +329,27 @@ pub(super) fn facts(resource: &Resource) -> KindFacts {
     // Groups of Kubernetes itself have no dot, or end in k8s.io (API conventions).
     let built_in = !resource.group.contains('.') || resource.group.ends_with(".k8s.io");
     let takes_status = if built_in {
-        Err(format!("{kind} is a built-in kind, whose status belongs to Kubernetes"))
+        Err(format!(
+            "{kind} is a built-in kind, whose status belongs to Kubernetes"
+        ))
     } else if !resource.has_status {
-        Err(format!("{kind} has no status subresource; add `subresources: {{status: {{}}}}` to its CustomResourceDefinition"))
+        Err(format!(
+            "{kind} has no status subresource; add `subresources: {{status: {{}}}}` to its CustomResourceDefinition"
+        ))
     } else {
         Ok(())
     };
     let schema = resource.crd.as_ref().and_then(|crd| crd.schema.as_ref());
     let fingerprint = match &resource.crd {
-        Some(crd) => format!("{}/{}/{}/{}", resource.version, resource.has_status, crd.uid, crd.generation),
+        Some(crd) => format!(
+            "{}/{}/{}/{}",
+            resource.version, resource.has_status, crd.uid, crd.generation
+        ),
         None => format!("{}/{}", resource.version, resource.has_status),
     };
-    KindFacts { takes_status, schema: schema.map_or_else(StatusSchema::unknown, StatusSchema::of_crd), fingerprint }
+    KindFacts {
+        takes_status,
+        schema: schema.map_or_else(StatusSchema::unknown, StatusSchema::of_crd),
+        fingerprint,
+    }
 }

@@ -52,7 +52,9 @@ impl Runtime {
     /// How an object is queued. An object that is being deleted, or gone, waits for no time.
     pub(super) fn push(&self, entry: Option<&Entry>, why: Why, version: Option<u64>) -> Push {
         let live = entry.filter(|entry| !entry.is_deleting());
-        let priority = |path: &guesthouse_core::object::FieldPath| live.and_then(|entry| path.i64(entry.raw()).ok().flatten());
+        let priority = |path: &guesthouse_core::object::FieldPath| {
+            live.and_then(|entry| path.i64(entry.raw()).ok().flatten())
+        };
         let not_before = |path: &guesthouse_core::object::FieldPath| {
             let text = live.and_then(|entry| path.str(entry.raw()).ok().flatten())?;
             Time::parse(&text).ok()
@@ -60,7 +62,12 @@ impl Runtime {
         Push {
             why,
             version,
-            priority: self.checked.priority.as_ref().and_then(priority).unwrap_or(0),
+            priority: self
+                .checked
+                .priority
+                .as_ref()
+                .and_then(priority)
+                .unwrap_or(0),
             not_before: self.checked.not_before.as_ref().and_then(not_before),
         }
     }
@@ -70,9 +77,14 @@ impl Supervisor {
     /// Brings the mappings in line with the ConfigMaps.
     pub(super) fn configure(&mut self) {
         let entries = self.config_watch.store().entries();
-        let configuration = config::read(entries.iter().map(|(_, entry)| &**entry), &self.namespace);
-        let gone: Vec<String> =
-            self.mappings.keys().filter(|name| !configuration.mappings.contains_key(*name)).cloned().collect();
+        let configuration =
+            config::read(entries.iter().map(|(_, entry)| &**entry), &self.namespace);
+        let gone: Vec<String> = self
+            .mappings
+            .keys()
+            .filter(|name| !configuration.mappings.contains_key(*name))
+            .cloned()
+            .collect();
         for name in gone {
             self.remove_mapping(&name);
         }
@@ -88,22 +100,33 @@ impl Supervisor {
                         false => "it is not in force",
                     };
                     let note = format!("mapping {name}: {why}; {last_good}");
-                    self.tell(&configured.place, EventType::Warning, "MappingInvalid", note);
+                    self.tell(
+                        &configured.place,
+                        EventType::Warning,
+                        "MappingInvalid",
+                        note,
+                    );
                 }
             }
         }
     }
 
     fn remove_mapping(&mut self, name: &str) {
-        let Some(runtime) = self.mappings.remove(name) else { return };
+        let Some(runtime) = self.mappings.remove(name) else {
+            return;
+        };
         self.queue.remove_mapping(runtime.id);
         self.names.remove(&runtime.id);
         for scope in &runtime.scopes {
             self.unsubscribe(scope, runtime.id);
         }
-        self.told.remove(&(runtime.place.config_map.clone(), runtime.place.key.clone()));
+        self.told
+            .remove(&(runtime.place.config_map.clone(), runtime.place.key.clone()));
         self.drop_unused_sources();
-        tracing::info!(mapping = name, "the mapping is removed; its objects are left as they are");
+        tracing::info!(
+            mapping = name,
+            "the mapping is removed; its objects are left as they are"
+        );
     }
 
     fn apply_mapping(&mut self, name: &str, place: Place, checked: CheckedMapping) {
@@ -117,7 +140,11 @@ impl Supervisor {
         }
         let scopes = scopes(&checked);
         // Another kind is another mapping under the same name.
-        if self.mappings.get(name).is_some_and(|runtime| runtime.scopes != scopes) {
+        if self
+            .mappings
+            .get(name)
+            .is_some_and(|runtime| runtime.scopes != scopes)
+        {
             self.remove_mapping(name);
         }
         let source = checked.mapping.plugin.clone();
@@ -125,7 +152,8 @@ impl Supervisor {
         let resync = now.after(checked.mapping.resync);
         match self.mappings.get_mut(name) {
             Some(runtime) => {
-                (runtime.place, runtime.checked, runtime.next_resync) = (place, Arc::new(checked), resync);
+                (runtime.place, runtime.checked, runtime.next_resync) =
+                    (place, Arc::new(checked), resync);
             }
             None => {
                 self.next_mapping += 1;
@@ -134,8 +162,15 @@ impl Supervisor {
                     self.subscribe(scope, id);
                 }
                 let checked = Arc::new(checked);
-                let runtime =
-                    Runtime { id, place, checked, scopes, serving: None, keys: HashMap::new(), next_resync: resync };
+                let runtime = Runtime {
+                    id,
+                    place,
+                    checked,
+                    scopes,
+                    serving: None,
+                    keys: HashMap::new(),
+                    next_resync: resync,
+                };
                 self.names.insert(id, name.to_owned());
                 self.mappings.insert(name.to_owned(), runtime);
             }
@@ -151,18 +186,38 @@ impl Supervisor {
             return;
         }
         let loaded = self.channels.loaded.clone();
-        let watch = plugins::watch(source, self.sandbox.clone(), &self.transport, &self.namespace, loaded);
-        self.sources.insert(source.clone(), Source { _watch: watch, plugin: None, problem: None, heard: false });
+        let watch = plugins::watch(
+            source,
+            self.sandbox.clone(),
+            &self.transport,
+            &self.namespace,
+            loaded,
+        );
+        self.sources.insert(
+            source.clone(),
+            Source {
+                _watch: watch,
+                plugin: None,
+                problem: None,
+                heard: false,
+            },
+        );
     }
 
     fn drop_unused_sources(&mut self) {
-        let used: Vec<_> = self.mappings.values().map(|runtime| runtime.checked.mapping.plugin.clone()).collect();
+        let used: Vec<_> = self
+            .mappings
+            .values()
+            .map(|runtime| runtime.checked.mapping.plugin.clone())
+            .collect();
         self.sources.retain(|source, _| used.contains(source));
     }
 
     /// A source brought a version, or trouble.
     pub(super) fn loaded(&mut self, loaded: Loaded) {
-        let Some(source) = self.sources.get_mut(&loaded.source) else { return };
+        let Some(source) = self.sources.get_mut(&loaded.source) else {
+            return;
+        };
         source.heard = true;
         match loaded.result {
             Ok(plugin) => (source.plugin, source.problem) = (Some(plugin), None),
@@ -181,8 +236,12 @@ impl Supervisor {
 
     /// Looks at every object of a mapping again from time to time.
     pub(super) fn resync(&mut self, now: Time) {
-        let due: Vec<String> =
-            self.mappings.iter().filter(|(_, runtime)| runtime.next_resync <= now).map(|(name, _)| name.clone()).collect();
+        let due: Vec<String> = self
+            .mappings
+            .iter()
+            .filter(|(_, runtime)| runtime.next_resync <= now)
+            .map(|(name, _)| name.clone())
+            .collect();
         for name in due {
             if let Some(runtime) = self.mappings.get_mut(&name) {
                 runtime.next_resync = now.after(runtime.checked.mapping.resync);
@@ -194,6 +253,16 @@ impl Supervisor {
 
 fn scopes(checked: &CheckedMapping) -> Vec<KindScope> {
     let namespaces = &checked.mapping.for_.namespaces;
-    let scope = |namespace: &str| KindScope { kind: checked.kind.clone(), namespace: namespace.to_owned() };
-    if namespaces.is_empty() { vec![scope("")] } else { namespaces.iter().map(|namespace| scope(namespace)).collect() }
+    let scope = |namespace: &str| KindScope {
+        kind: checked.kind.clone(),
+        namespace: namespace.to_owned(),
+    };
+    if namespaces.is_empty() {
+        vec![scope("")]
+    } else {
+        namespaces
+            .iter()
+            .map(|namespace| scope(namespace))
+            .collect()
+    }
 }

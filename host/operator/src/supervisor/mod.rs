@@ -28,7 +28,10 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::{
     clock,
-    cluster::{Discovery, Event, Notice, RequestError, Resource, Scope, Transport, Watch, WatchId, WatchOptions},
+    cluster::{
+        Discovery, Event, Notice, RequestError, Resource, Scope, Transport, Watch, WatchId,
+        WatchOptions,
+    },
     config::Place,
     plugins::{self, Loaded, SourceWatch},
     worker::{Report, Shop},
@@ -119,11 +122,27 @@ impl Supervisor {
         let (resolved, found) = mpsc::unbounded_channel();
         let watch = |id, resource: Resource, scope: Scope| {
             let options = WatchOptions::default();
-            Watch::spawn(id, parts.transport.clone(), Identity::Host, Arc::new(resource), scope, options, notices.clone())
+            Watch::spawn(
+                id,
+                parts.transport.clone(),
+                Identity::Host,
+                Arc::new(resource),
+                scope,
+                options,
+                notices.clone(),
+            )
         };
         let label = format!("{}=true", guesthouse_core::mapping::MAPPINGS_LABEL);
-        let config_watch = watch(CONFIG, plugins::config_maps(), Scope::namespace(parts.namespace.clone()).labels(label));
-        let journals = watch(JOURNALS, crate::journals::resource(), Scope::namespace(parts.namespace.clone()));
+        let config_watch = watch(
+            CONFIG,
+            plugins::config_maps(),
+            Scope::namespace(parts.namespace.clone()).labels(label),
+        );
+        let journals = watch(
+            JOURNALS,
+            crate::journals::resource(),
+            Scope::namespace(parts.namespace.clone()),
+        );
         let supervisor = Self {
             namespace: parts.namespace,
             transport: parts.transport,
@@ -140,10 +159,23 @@ impl Supervisor {
             next_watch: FIRST_KIND,
             sources: BTreeMap::new(),
             told: HashMap::new(),
-            channels: Channels { notices: notices.clone(), reports, loaded, resolved },
+            channels: Channels {
+                notices: notices.clone(),
+                reports,
+                loaded,
+                resolved,
+            },
             stopping: false,
         };
-        (supervisor, Inbox { notices: heard, reports: reported, loaded: arrived, resolved: found })
+        (
+            supervisor,
+            Inbox {
+                notices: heard,
+                reports: reported,
+                loaded: arrived,
+                resolved: found,
+            },
+        )
     }
 
     /// Works until `stop` is done, then lets running passes end.
@@ -169,7 +201,10 @@ impl Supervisor {
     /// No new passes; those that run get their time to end, so that nothing is half done.
     async fn drain(&mut self, mut inbox: Inbox) {
         self.stopping = true;
-        tracing::info!(running = self.queue.running(), "stopping: passes that run come to their end");
+        tracing::info!(
+            running = self.queue.running(),
+            "stopping: passes that run come to their end"
+        );
         let deadline = tokio::time::sleep(DRAIN);
         tokio::pin!(deadline);
         while self.queue.running() > 0 {
@@ -194,7 +229,9 @@ impl Supervisor {
 
     fn config_noticed(&mut self, event: Event) {
         match event {
-            Event::State(state) => tracing::info!(state = state.name(), "watch over the mappings: {state:?}"),
+            Event::State(state) => {
+                tracing::info!(state = state.name(), "watch over the mappings: {state:?}")
+            }
             _ if self.config_watch.is_synced() => self.configure(),
             _ => {}
         }
@@ -216,15 +253,26 @@ impl Supervisor {
                     "the kind journals.guesthouse.dev is missing, nothing is passed until it is there: guesthouse crd --host | kubectl apply -f -"
                 );
             }
-            Event::State(state) => tracing::info!(state = state.name(), "watch over the journals: {state:?}"),
+            Event::State(state) => {
+                tracing::info!(state = state.name(), "watch over the journals: {state:?}")
+            }
         }
     }
 
     /// When there is something to do without a message.
     fn next_time(&self) -> Time {
-        let resync = self.mappings.values().map(|runtime| runtime.next_resync).min();
+        let resync = self
+            .mappings
+            .values()
+            .map(|runtime| runtime.next_resync)
+            .min();
         let kinds = self.kinds.values().map(|kind| kind.next_look).min();
-        [self.queue.next_time(), resync, kinds].into_iter().flatten().min().unwrap_or(Time::NEVER).min(clock::now().after(HOUR))
+        [self.queue.next_time(), resync, kinds]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(Time::NEVER)
+            .min(clock::now().after(HOUR))
     }
 
     /// What is due by the clock; the queue's own timers are its own.
@@ -235,15 +283,34 @@ impl Supervisor {
 
     /// Tells about a place, unless that is what was told last.
     fn tell(&mut self, place: &Place, type_: EventType, reason: &str, note: String) {
-        let last = self.told.insert((place.config_map.clone(), place.key.clone()), note.clone());
+        let last = self
+            .told
+            .insert((place.config_map.clone(), place.key.clone()), note.clone());
         if last.as_ref() == Some(&note) {
             return;
         }
         match type_ {
-            EventType::Warning => tracing::warn!(config_map = place.config_map, key = place.key, reason, "{note}"),
-            EventType::Normal => tracing::info!(config_map = place.config_map, key = place.key, reason, "{note}"),
+            EventType::Warning => tracing::warn!(
+                config_map = place.config_map,
+                key = place.key,
+                reason,
+                "{note}"
+            ),
+            EventType::Normal => tracing::info!(
+                config_map = place.config_map,
+                key = place.key,
+                reason,
+                "{note}"
+            ),
         }
-        self.shop.events.tell(&place.about(&self.namespace), vec![Note { type_, reason: reason.to_owned(), note }]);
+        self.shop.events.tell(
+            &place.about(&self.namespace),
+            vec![Note {
+                type_,
+                reason: reason.to_owned(),
+                note,
+            }],
+        );
     }
 }
 

@@ -20,7 +20,11 @@ impl Supervisor {
     }
 
     pub(super) fn refresh(&mut self, users: &BTreeSet<MappingId>) {
-        let names: Vec<String> = users.iter().filter_map(|id| self.names.get(id)).cloned().collect();
+        let names: Vec<String> = users
+            .iter()
+            .filter_map(|id| self.names.get(id))
+            .cloned()
+            .collect();
         for name in names {
             self.refresh_one(&name);
         }
@@ -28,15 +32,21 @@ impl Supervisor {
 
     /// Brings what serves in line with what is known. Another plugin, basis or schema queues all objects again.
     pub(super) fn refresh_one(&mut self, name: &str) {
-        let Some(runtime) = self.mappings.get(name) else { return };
+        let Some(runtime) = self.mappings.get(name) else {
+            return;
+        };
         let (place, checked, id) = (runtime.place.clone(), runtime.checked.clone(), runtime.id);
         let before = runtime.serving.clone();
-        let Some(source) = self.sources.get(&checked.mapping.plugin) else { return };
+        let Some(source) = self.sources.get(&checked.mapping.plugin) else {
+            return;
+        };
         if !source.heard {
             return;
         }
         let (plugin, problem) = (source.plugin.clone(), source.problem.clone());
-        let fits = plugin.as_ref().map(|plugin| fits(plugin.descriptor(), &checked));
+        let fits = plugin
+            .as_ref()
+            .map(|plugin| fits(plugin.descriptor(), &checked));
         let trouble = problem.or_else(|| fits.and_then(Result::err));
         let plugin = match (plugin, trouble) {
             (Some(plugin), None) => plugin,
@@ -46,7 +56,12 @@ impl Supervisor {
                     Some(serving) => format!("{} serves on", short_digest(serving.plugin.digest())),
                     None => "the mapping does not serve".to_owned(),
                 };
-                self.tell(&place, EventType::Warning, "PluginRefused", format!("mapping {name}: {why}; {last}"));
+                self.tell(
+                    &place,
+                    EventType::Warning,
+                    "PluginRefused",
+                    format!("mapping {name}: {why}; {last}"),
+                );
                 // What the mapping says beside its plugin is in force with the last good one.
                 match &before {
                     Some(serving) => serving.plugin.clone(),
@@ -54,29 +69,61 @@ impl Supervisor {
                 }
             }
         };
-        let Some(terms) = self.terms(name, &checked, plugin.digest()) else { return };
-        let serving = Serving { plugin, terms: Arc::new(terms) };
+        let Some(terms) = self.terms(name, &checked, plugin.digest()) else {
+            return;
+        };
+        let serving = Serving {
+            plugin,
+            terms: Arc::new(terms),
+        };
         let retry = &checked.mapping.retry;
-        self.queue.set_mapping(id, usize::try_from(checked.mapping.concurrency).unwrap_or(1), retry.base);
+        self.queue.set_mapping(
+            id,
+            usize::try_from(checked.mapping.concurrency).unwrap_or(1),
+            retry.base,
+        );
         self.put_in_force(name, before, serving);
     }
 
     fn put_in_force(&mut self, name: &str, before: Option<Serving>, serving: Serving) {
-        let covers = |terms: &Terms| (terms.digest.clone(), terms.mapping.basis.clone(), terms.kind.fingerprint.clone());
-        let same = before.as_ref().is_some_and(|before| covers(&before.terms) == covers(&serving.terms));
+        let covers = |terms: &Terms| {
+            (
+                terms.digest.clone(),
+                terms.mapping.basis.clone(),
+                terms.kind.fingerprint.clone(),
+            )
+        };
+        let same = before
+            .as_ref()
+            .is_some_and(|before| covers(&before.terms) == covers(&serving.terms));
         let descriptor = serving.plugin.descriptor();
-        let (plugin, digest) = (format!("{} {}", descriptor.name, descriptor.version), short_digest(serving.plugin.digest()));
+        let (plugin, digest) = (
+            format!("{} {}", descriptor.name, descriptor.version),
+            short_digest(serving.plugin.digest()),
+        );
         let kind = kind_name(&serving.terms.mapping.kind);
         let note = format!("mapping {name}: {plugin} ({digest}) serves {kind}");
-        let is_last_good = self.sources.get(&serving.terms.mapping.mapping.plugin).is_some_and(|source| source.problem.is_some());
-        let Some(runtime) = self.mappings.get_mut(name) else { return };
+        let is_last_good = self
+            .sources
+            .get(&serving.terms.mapping.mapping.plugin)
+            .is_some_and(|source| source.problem.is_some());
+        let Some(runtime) = self.mappings.get_mut(name) else {
+            return;
+        };
         runtime.serving = Some(serving);
         let place = runtime.place.clone();
         if !is_last_good {
             self.tell(&place, EventType::Normal, "MappingActive", note);
         }
         if !same {
-            self.push_all(name, if before.is_some() { Why::Swap } else { Why::Initial });
+            self.push_all(
+                name,
+                if before.is_some() {
+                    Why::Swap
+                } else {
+                    Why::Initial
+                },
+            );
         }
     }
 
@@ -94,12 +141,18 @@ impl Supervisor {
             }
             kind.get_or_insert_with(|| facts(&served.resource));
         }
-        Some(Terms { mapping: checked.clone(), digest: digest.to_owned(), kind: kind? })
+        Some(Terms {
+            mapping: checked.clone(),
+            digest: digest.to_owned(),
+            kind: kind?,
+        })
     }
 
     /// The kind is not there: nothing of the mapping is passed until it is.
     pub(super) fn stop_serving(&mut self, name: &str) {
-        let Some(runtime) = self.mappings.get_mut(name) else { return };
+        let Some(runtime) = self.mappings.get_mut(name) else {
+            return;
+        };
         runtime.serving = None;
         self.queue.remove_mapping(runtime.id);
     }
@@ -110,15 +163,29 @@ fn fits(descriptor: &Descriptor, checked: &CheckedMapping) -> Result<(), String>
     let kind = &checked.kind;
     let serves = |served: &guesthouse_core::contract::ServedKind| served.kind == *kind;
     if !descriptor.kinds.is_empty() && !descriptor.kinds.iter().any(serves) {
-        let all: Vec<_> = descriptor.kinds.iter().map(|served| served.kind.to_string()).collect();
-        return Err(format!("the plugin {} is for {}, not for {kind}", descriptor.name, all.join(", ")));
+        let all: Vec<_> = descriptor
+            .kinds
+            .iter()
+            .map(|served| served.kind.to_string())
+            .collect();
+        return Err(format!(
+            "the plugin {} is for {}, not for {kind}",
+            descriptor.name,
+            all.join(", ")
+        ));
     }
-    let Some(schema) = &descriptor.config_schema else { return Ok(()) };
-    let schema: serde_json::Value =
-        schema.read().map_err(|error| format!("the plugin's config schema cannot be read: {error}"))?;
-    let validator = jsonschema::validator_for(&schema).map_err(|error| format!("the plugin's config schema is wrong: {error}"))?;
-    validator.validate(&checked.mapping.config).map_err(|error| {
-        let at = error.instance_path().to_string().replace('/', ".");
-        format!("config{at} does not fit the plugin: {error}")
-    })
+    let Some(schema) = &descriptor.config_schema else {
+        return Ok(());
+    };
+    let schema: serde_json::Value = schema
+        .read()
+        .map_err(|error| format!("the plugin's config schema cannot be read: {error}"))?;
+    let validator = jsonschema::validator_for(&schema)
+        .map_err(|error| format!("the plugin's config schema is wrong: {error}"))?;
+    validator
+        .validate(&checked.mapping.config)
+        .map_err(|error| {
+            let at = error.instance_path().to_string().replace('/', ".");
+            format!("config{at} does not fit the plugin: {error}")
+        })
 }

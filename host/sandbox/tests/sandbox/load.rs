@@ -211,7 +211,7 @@ fn calls_at_start(import: &str, types: &str, result: &str) -> String {
             (import "{import}" (instance $i {types} (export "f" (func (result {result})))))
             (core module $mem (memory (export "memory") 1))
             (core instance $mem (instantiate $mem))
-            (core func $f (canon lower (func $i "f") (memory $mem "memory")))
+            (core func $f (canon lower (func $i "f") (memory (core memory $mem "memory"))))
             (core module $m
                 (import "" "f" (func $f (param i32)))
                 (func $go (call $f (i32.const 0)))

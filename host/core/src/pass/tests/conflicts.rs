@@ -3,24 +3,20 @@
 use serde_json::json;
 
 use super::{
-    driver::{START, Fault, GRANTS, Sim, terms, unavailable},
+    driver::{Fault, GRANTS, START, Sim, terms, unavailable},
     plugins::*,
     world::{Cluster, key},
 };
-use crate::{
-    outcome::Outcome,
-    pass::WriteError,
-    queue::Why,
-    time::Time,
-    units::Span,
-};
+use crate::{outcome::Outcome, pass::WriteError, queue::Why, time::Time, units::Span};
 
 fn meanwhile(sim: &mut Sim, at: &'static str, edit: fn(&mut Cluster)) {
     sim.faults.push((at, Fault::Meanwhile(edit)));
 }
 
 fn labelled(cluster: &mut Cluster) {
-    cluster.edit("job", |job| job["metadata"]["labels"]["theirs"] = json!("1"));
+    cluster.edit("job", |job| {
+        job["metadata"]["labels"]["theirs"] = json!("1")
+    });
 }
 
 fn respecified(cluster: &mut Cluster) {
@@ -41,15 +37,23 @@ fn after_a_conflict_on_the_same_generation_the_status_is_merged_again_without_a_
     let mut sim = Sim::new(report_job, json!({}));
     meanwhile(&mut sim, "patch", labelled);
     meanwhile(&mut sim, "status", |cluster| {
-        cluster.edit("job", |job| job["metadata"]["annotations"] = json!({"theirs": "2"}));
+        cluster.edit("job", |job| {
+            job["metadata"]["annotations"] = json!({"theirs": "2"})
+        });
     });
     let end = sim.pass(false);
     assert_eq!(
         sim.names(),
-        ["call", "send", "journal", "call", "patch", "read", "patch", "status", "read", "status", "end"]
+        [
+            "call", "send", "journal", "call", "patch", "read", "patch", "status", "read",
+            "status", "end"
+        ]
     );
     let job = sim.cluster.object("job");
-    assert_eq!(job["metadata"]["labels"], json!({"phase": "done", "theirs": "1"}));
+    assert_eq!(
+        job["metadata"]["labels"],
+        json!({"phase": "done", "theirs": "1"})
+    );
     assert_eq!(job["metadata"]["annotations"]["theirs"], "2");
     assert_eq!(job["status"]["phase"], "Done");
     assert!(end.again, "the plugin has not seen their change yet");
@@ -63,7 +67,10 @@ fn an_edit_during_a_pass_leads_to_exactly_one_further_pass() {
         sim.settle();
         assert_eq!(sim.ends.len(), 2, "{at}");
         let last = object(sim.calls.last().unwrap());
-        assert_eq!(last["metadata"]["labels"]["theirs"], "1", "{at}: and the plugin sees it");
+        assert_eq!(
+            last["metadata"]["labels"]["theirs"], "1",
+            "{at}: and the plugin sees it"
+        );
         assert_eq!(sim.exporter.sends.len(), 1);
     }
 }
@@ -77,7 +84,10 @@ fn an_edit_found_by_a_conflict_is_passed_on_even_if_its_event_never_comes() {
         cluster.changed.clear();
     });
     sim.settle();
-    assert_eq!(object(sim.calls.last().unwrap())["metadata"]["labels"]["theirs"], "1");
+    assert_eq!(
+        object(sim.calls.last().unwrap())["metadata"]["labels"]["theirs"],
+        "1"
+    );
 }
 
 #[test]
@@ -88,7 +98,10 @@ fn others_that_never_stop_writing_end_the_pass_cluster_failed() {
     }
     let end = sim.pass(false);
     assert_eq!((end.outcome, end.backoff), (Outcome::ClusterFailed, true));
-    assert_eq!(sim.names().iter().filter(|name| **name == "status").count(), 4);
+    assert_eq!(
+        sim.names().iter().filter(|name| **name == "status").count(),
+        4
+    );
 }
 
 #[test]
@@ -100,7 +113,10 @@ fn a_pass_that_a_newer_generation_overtook_writes_nothing_and_is_begun_again() {
     assert!(end.again && sim.cluster.writes.is_empty());
     sim.settle();
     let status = sim.cluster.status("job");
-    assert_eq!((&status["value"], &status["observedGeneration"]), (&json!(2), &json!(2)));
+    assert_eq!(
+        (&status["value"], &status["observedGeneration"]),
+        (&json!(2), &json!(2))
+    );
 }
 
 #[test]
@@ -116,7 +132,13 @@ fn after_three_discarded_passes_the_status_is_written_with_the_generation_the_pl
     let end = sim.pass(false);
     let job = sim.cluster.object("job");
     assert_eq!(job["metadata"]["generation"], 5);
-    assert_eq!((&job["status"]["value"], &job["status"]["observedGeneration"]), (&json!(4), &json!(4)));
+    assert_eq!(
+        (
+            &job["status"]["value"],
+            &job["status"]["observedGeneration"]
+        ),
+        (&json!(4), &json!(4))
+    );
     assert!(end.again, "generation 5 is still to be handled");
     assert_eq!(end.carry.memo, None);
     sim.pass(false);
@@ -131,11 +153,19 @@ fn nothing_of_an_old_pass_is_written_to_a_new_object_of_the_same_name() {
         let end = sim.pass(false);
         assert_eq!(end.outcome, Outcome::Gone, "{at}");
         let job = sim.cluster.object("job");
-        assert_eq!((&job["metadata"]["uid"], &job["status"]["phase"]), (&json!("uid-2"), &json!("Pending")), "{at}");
+        assert_eq!(
+            (&job["metadata"]["uid"], &job["status"]["phase"]),
+            (&json!("uid-2"), &json!("Pending")),
+            "{at}"
+        );
         assert_eq!(job["metadata"]["labels"]["phase"], "pending", "{at}");
         sim.settle();
         assert_eq!(sim.cluster.status("job")["phase"], "Done", "{at}");
-        assert_eq!(sim.exporter.by_key().len(), 2, "{at}: it has an export of its own");
+        assert_eq!(
+            sim.exporter.by_key().len(),
+            2,
+            "{at}: it has an export of its own"
+        );
         assert_eq!(sim.cluster.journal("job").object.uid, "uid-2", "{at}");
     }
 }
@@ -150,7 +180,10 @@ fn an_object_deleted_during_its_pass_ends_gone_and_does_not_run_in_a_circle() {
     // The watch is late: the store still shows it.
     sim.store = Some((stale.0, sim.snapshot().1));
     let later = sim.pass(false);
-    assert!(later.wake.unwrap() > end.wake.unwrap(), "it asks less and less often");
+    assert!(
+        later.wake.unwrap() > end.wake.unwrap(),
+        "it asks less and less often"
+    );
     sim.settle();
     assert!(sim.cluster.journals.is_empty());
     assert_eq!(sim.exporter.sends.len(), 1);
@@ -184,7 +217,17 @@ fn a_recreated_object_starts_without_the_old_ones_receipts_and_its_journal_goes(
     sim.pass(false);
     assert_eq!(
         sim.names(),
-        ["read", "drop-journal", "call", "send", "journal", "call", "patch", "status", "end"]
+        [
+            "read",
+            "drop-journal",
+            "call",
+            "send",
+            "journal",
+            "call",
+            "patch",
+            "status",
+            "end"
+        ]
     );
     assert_eq!(sim.exporter.made.len(), 2);
 }
@@ -194,14 +237,27 @@ fn another_owner_of_the_journal_ends_the_pass_before_anything_is_built_on_its_ow
     let mut sim = Sim::new(report_job, json!({}));
     let first = sim.snapshot();
     sim.settle();
-    let truth = (sim.cluster.status("job").clone(), sim.cluster.journal("job"));
+    let truth = (
+        sim.cluster.status("job").clone(),
+        sim.cluster.journal("job"),
+    );
     // A host whose stores are from before all that.
     sim.store = Some(first);
     let end = sim.pass(false);
     assert_eq!(end.outcome, Outcome::ClusterFailed);
     assert_eq!(sim.names(), ["call", "send", "journal", "end"]);
-    assert_eq!((sim.cluster.status("job").clone(), sim.cluster.journal("job")), truth);
-    assert_eq!(sim.exporter.by_key().into_values().collect::<Vec<_>>(), [2], "under the same key");
+    assert_eq!(
+        (
+            sim.cluster.status("job").clone(),
+            sim.cluster.journal("job")
+        ),
+        truth
+    );
+    assert_eq!(
+        sim.exporter.by_key().into_values().collect::<Vec<_>>(),
+        [2],
+        "under the same key"
+    );
     assert_eq!(sim.exporter.made.len(), 1);
 }
 
@@ -219,8 +275,16 @@ fn at_most_once_is_not_sent_by_a_host_whose_journals_are_old() {
 #[test]
 fn a_write_that_is_refused_is_retried_counted_said_and_in_the_end_stalled() {
     for (error, outcome, reason) in [
-        (WriteError::Forbidden("quota exceeded".into()), Outcome::Retrying, "Forbidden"),
-        (WriteError::Invalid("phase: not one of".into()), Outcome::PluginFailed, "Invalid"),
+        (
+            WriteError::Forbidden("quota exceeded".into()),
+            Outcome::Retrying,
+            "Forbidden",
+        ),
+        (
+            WriteError::Invalid("phase: not one of".into()),
+            Outcome::PluginFailed,
+            "Invalid",
+        ),
     ] {
         let mut sim = Sim::new(report_job, json!({}));
         for _ in 0..4 {
@@ -228,12 +292,22 @@ fn a_write_that_is_refused_is_retried_counted_said_and_in_the_end_stalled() {
         }
         sim.settle();
         let outcomes: Vec<_> = sim.ends.iter().map(|end| end.outcome).collect();
-        assert_eq!(outcomes, [outcome, outcome, outcome, Outcome::Stalled], "{reason}");
+        assert_eq!(
+            outcomes,
+            [outcome, outcome, outcome, Outcome::Stalled],
+            "{reason}"
+        );
         let status = sim.cluster.status("job");
-        assert_eq!(status["phase"], "Pending", "status is the acknowledgement, and it was not carried out");
+        assert_eq!(
+            status["phase"], "Pending",
+            "status is the acknowledgement, and it was not carried out"
+        );
         assert_eq!(status["conditions"][0]["reason"], reason);
         let text = status["conditions"][0]["message"].as_str().unwrap();
-        assert!(text.starts_with("patching labels and annotations: "), "{text}");
+        assert!(
+            text.starts_with("patching labels and annotations: "),
+            "{text}"
+        );
         assert_eq!(sim.exporter.sends.len(), 1);
         // Once it is allowed, a resync takes it up.
         sim.push(&key("job"), Why::Resync, None);
@@ -247,12 +321,16 @@ fn a_write_that_is_refused_is_retried_counted_said_and_in_the_end_stalled() {
 fn where_even_the_refusal_may_not_be_written_the_journal_has_it() {
     let mut sim = Sim::new(mirror, json!({}));
     for _ in 0..20 {
-        sim.faults.push(("status", Fault::Refuse(WriteError::Forbidden("no".into()))));
+        sim.faults
+            .push(("status", Fault::Refuse(WriteError::Forbidden("no".into()))));
     }
     sim.settle();
     assert_eq!(sim.ends.len(), 4);
     let journal = sim.cluster.journal("job");
-    assert_eq!((journal.outcome, journal.message.as_str()), (Outcome::Stalled, "writing the status: no"));
+    assert_eq!(
+        (journal.outcome, journal.message.as_str()),
+        (Outcome::Stalled, "writing the status: no")
+    );
 }
 
 #[test]
@@ -269,7 +347,11 @@ fn whatever_answer_is_lost_or_refused_once_the_end_is_the_same() {
             };
             sim.faults.push((step, fault));
             sim.settle();
-            assert_eq!(sim.cluster.end_state(), reference.cluster.end_state(), "{step} {which}");
+            assert_eq!(
+                sim.cluster.end_state(),
+                reference.cluster.end_state(),
+                "{step} {which}"
+            );
             assert_eq!(sim.exporter.by_key().len(), 1, "{step} {which}");
             assert!(sim.now < START.after(Span::from_secs(4)), "{step} {which}");
         }

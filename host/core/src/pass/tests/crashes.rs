@@ -24,12 +24,27 @@ struct Scene {
 type Plugin = super::driver::Plugin;
 
 fn scenes() -> Vec<Scene> {
-    let scene = |name, plugin, spec| Scene { name, plugin, spec, mishaps: Vec::new(), always: None };
+    let scene = |name, plugin, spec| Scene {
+        name,
+        plugin,
+        spec,
+        mishaps: Vec::new(),
+        always: None,
+    };
     vec![
         scene("success", report_job as Plugin, json!({})),
-        Scene { mishaps: vec![Mishap::Lost, Mishap::LostAfterDone], ..scene("two failures", report_job, json!({})) },
-        Scene { always: Some(Mishap::Code(503, None)), ..scene("down for good", report_job, json!({})) },
-        Scene { mishaps: vec![Mishap::Code(422, None)], ..scene("refused", report_job, json!({})) },
+        Scene {
+            mishaps: vec![Mishap::Lost, Mishap::LostAfterDone],
+            ..scene("two failures", report_job, json!({}))
+        },
+        Scene {
+            always: Some(Mishap::Code(503, None)),
+            ..scene("down for good", report_job, json!({}))
+        },
+        Scene {
+            always: Some(Mishap::Code(422, None)),
+            ..scene("refused", report_job, json!({}))
+        },
         scene("one after the other", two_sends, json!({})),
         scene("a batch", batch, json!({})),
         scene("no phase", mirror, json!({"value": 7})),
@@ -54,32 +69,39 @@ impl Scene {
     fn compare(&self, reference: &Sim, crashes: &[Crash]) {
         let sim = self.run(crashes);
         let about = format!("{} {crashes:?}: {:?}", self.name, sim.names());
-        let (mut found, mut expected) = (sim.cluster.end_state(), reference.cluster.end_state());
-        if self.always.is_some() {
-            // A send whose answer was lost in a crash was not counted: the ledger may have more of them, never less.
-            assert!(sim.exporter.sends.len() >= reference.exporter.sends.len(), "{about}");
-        }
-        uncounted(&mut found);
-        uncounted(&mut expected);
-        assert_eq!(found, expected, "{about}");
-        let keys = |sim: &Sim| sim.exporter.by_key().into_keys().map(String::from).collect::<Vec<_>>();
-        assert_eq!(keys(&sim), keys(reference), "{about}: repeated sends carry the same key");
+        // A send whose answer went with the host is not counted: the ledger may have more of them, never less.
+        let (sent, expected) = (sim.exporter.sends.len(), reference.exporter.sends.len());
+        assert!(
+            (expected..=expected + crashes.len() * 3).contains(&sent),
+            "{about}: {sent} sends"
+        );
+        assert_eq!(
+            sim.cluster.end_state(),
+            reference.cluster.end_state(),
+            "{about}"
+        );
+        let keys = |sim: &Sim| {
+            sim.exporter
+                .by_key()
+                .into_keys()
+                .map(String::from)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            keys(&sim),
+            keys(reference),
+            "{about}: repeated sends carry the same key"
+        );
         assert_eq!(sim.exporter.made, reference.exporter.made, "{about}");
-        assert!(sim.exporter.sends.len() <= reference.exporter.sends.len() + crashes.len() * 3, "{about}");
         let writes = sim.cluster.writes.len();
         let mut sim = sim;
         sim.restart();
         sim.settle();
-        assert_eq!(sim.cluster.writes.len(), writes, "{about}: settled is settled");
-    }
-}
-
-/// Takes out what a crash may change by right: the text of a condition stays, the count of a pass that was not recorded does not.
-fn uncounted(state: &mut Value) {
-    for journal in state["journals"].as_object_mut().into_iter().flat_map(|all| all.values_mut()) {
-        if let Some(retry) = journal["retry"].as_object_mut() {
-            retry.remove("attempt");
-        }
+        assert_eq!(
+            sim.cluster.writes.len(),
+            writes,
+            "{about}: settled is settled"
+        );
     }
 }
 
@@ -90,7 +112,8 @@ fn a_crash_after_any_step_leads_to_the_same_end_and_doubles_nothing() {
         let steps = reference.steps.len();
         assert!(steps >= 3, "{}", scene.name);
         for after in 1..=steps {
-            for mask in 0..8 {
+            let masks = if reference.steps[after - 1].0 == "send" { 8 } else { 1 };
+            for mask in 0..masks {
                 scene.compare(&reference, &[Crash { after, mask }]);
             }
         }
@@ -139,11 +162,20 @@ fn at_most_once_is_never_sent_twice_under_any_crash() {
         let steps = run(&[]).steps.len();
         for (first, second) in (1..=steps).flat_map(|a| (1..=steps).map(move |b| (a, b))) {
             for mask in 0..2 {
-                let sim = run(&[Crash { after: first, mask }, Crash { after: second, mask }]);
+                let sim = run(&[
+                    Crash { after: first, mask },
+                    Crash {
+                        after: second,
+                        mask,
+                    },
+                ]);
                 assert!(sim.exporter.sends.len() <= 1, "{mishap:?} {first} {second}");
                 let phase = &sim.cluster.status("job")["phase"];
                 // `Lost` although nothing left the host is honest: a crash between intent and answer cannot be told apart.
-                assert!(phase == "Lost" || (phase == "Done" && sim.exporter.made.len() == 1), "{first} {second}: {phase}");
+                assert!(
+                    phase == "Lost" || (phase == "Done" && sim.exporter.made.len() == 1),
+                    "{first} {second}: {phase}"
+                );
             }
         }
     }
@@ -160,14 +192,28 @@ fn a_crash_together_with_a_refused_request_leads_to_the_same_end() {
                     let mut sim = Sim::new(scene.plugin, scene.spec.clone());
                     sim.exporter.mishaps = scene.mishaps.clone().into();
                     sim.exporter.always = scene.always;
-                    sim.crashes = [Crash { after, mask: u32::MAX }].into();
-                    sim.faults.push((step, if lose { Fault::Lose } else { Fault::Refuse(unavailable(None)) }));
+                    sim.crashes = [Crash {
+                        after,
+                        mask: u32::MAX,
+                    }]
+                    .into();
+                    sim.faults.push((
+                        step,
+                        if lose {
+                            Fault::Lose
+                        } else {
+                            Fault::Refuse(unavailable(None))
+                        },
+                    ));
                     sim.settle();
-                    let (mut found, mut expected) = (sim.cluster.end_state(), reference.cluster.end_state());
-                    uncounted(&mut found);
-                    uncounted(&mut expected);
+                    let (found, expected) =
+                        (sim.cluster.end_state(), reference.cluster.end_state());
                     assert_eq!(found, expected, "{} {step} {after} {lose}", scene.name);
-                    assert_eq!(sim.exporter.made, reference.exporter.made, "{} {step} {after}", scene.name);
+                    assert_eq!(
+                        sim.exporter.made, reference.exporter.made,
+                        "{} {step} {after}",
+                        scene.name
+                    );
                 }
             }
         }
@@ -178,9 +224,17 @@ fn a_crash_together_with_a_refused_request_leads_to_the_same_end() {
 fn a_crash_loses_no_counted_failure_and_sends_nothing_before_its_time() {
     let scene = &scenes()[1];
     for after in 1..=scene.run(&[]).steps.len() {
-        let sim = scene.run(&[Crash { after, mask: u32::MAX }]);
+        let sim = scene.run(&[Crash {
+            after,
+            mask: u32::MAX,
+        }]);
         // Only the send whose answer the crash took comes again at once.
-        let early = sim.exporter.pauses().into_iter().filter(|pause| *pause < 900).count();
+        let early = sim
+            .exporter
+            .pauses()
+            .into_iter()
+            .filter(|pause| *pause < 900)
+            .count();
         assert!(early <= 1, "{after}: {:?}", sim.exporter.pauses());
         assert!(sim.now < START.after(Span::from_secs(10)), "{after}");
     }

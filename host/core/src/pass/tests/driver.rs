@@ -13,7 +13,10 @@ use crate::{
     identity::Identity,
     mapping::CheckedMapping,
     object::{ObjectKey, version_number},
-    pass::{Begin, Carry, End, KindFacts, Pass, Step, StepAction, StoredJournal, Terms, Told, WriteError},
+    pass::{
+        Begin, Carry, End, KindFacts, Pass, Step, StepAction, StoredJournal, Terms, Told,
+        WriteError,
+    },
     queue::{Finish, Key, MappingId, Push, Queue, Why},
     refusal::Refusal,
     schema::StatusSchema,
@@ -68,8 +71,18 @@ pub(super) fn terms(grants: &str, digest: &str) -> Arc<Terms> {
     let text = format!(
         "{{for: {{apiVersion: batch.acme.io/v1, kind: ReportJob}}, plugin: {{file: p.wasm}}, grants: {grants}, serviceAccount: jobs, retry: {{base: 1s, max: 60s, limit: 3}}, queue: {{priority: .spec.priority, notBefore: .spec.notBefore}}}}"
     );
-    let known = ["phase", "retries", "message", "url", "value", "observedGeneration", "conditions"];
-    let known: BTreeMap<&str, Value> = known.map(|name| (name, json!({"x-kubernetes-preserve-unknown-fields": true}))).into();
+    let known = [
+        "phase",
+        "retries",
+        "message",
+        "url",
+        "value",
+        "observedGeneration",
+        "conditions",
+    ];
+    let known: BTreeMap<&str, Value> = known
+        .map(|name| (name, json!({"x-kubernetes-preserve-unknown-fields": true})))
+        .into();
     Arc::new(Terms {
         mapping: Arc::new(CheckedMapping::parse("report-jobs", &text, "guesthouse").unwrap()),
         digest: digest.to_owned(),
@@ -199,9 +212,8 @@ impl Sim {
     /// One pass; none if the host crashed in it.
     fn run(&mut self, object: &ObjectKey, forced: bool) -> Option<End> {
         let store = self.store.take();
-        let (seen, journals) = store.unwrap_or_else(|| {
-            (self.cluster.read(object), self.cluster.journals_of(object))
-        });
+        let (seen, journals) =
+            store.unwrap_or_else(|| (self.cluster.read(object), self.cluster.journals_of(object)));
         let begin = Begin {
             key: object.clone(),
             object: seen,
@@ -213,7 +225,11 @@ impl Sim {
         loop {
             self.steps.push((step.action.name(), step.identity.clone()));
             self.since_start += 1;
-            let crash = self.crashes.front().filter(|crash| crash.after == self.since_start).copied();
+            let crash = self
+                .crashes
+                .front()
+                .filter(|crash| crash.after == self.since_start)
+                .copied();
             let ended = match &step.action {
                 StepAction::End(end) => Some((**end).clone()),
                 _ => None,
@@ -270,7 +286,11 @@ impl Sim {
             }
             StepAction::End(_) => Told::Done,
         };
-        if lose { refused(name, unavailable(None)) } else { told }
+        if lose {
+            refused(name, unavailable(None))
+        } else {
+            told
+        }
     }
 
     /// The store as it is now, to be shown to a later pass.
@@ -282,12 +302,21 @@ impl Sim {
     }
 
     pub(super) fn version(&self) -> Option<u64> {
-        version_number(self.cluster.object("job")["metadata"]["resourceVersion"].as_str().unwrap())
+        version_number(
+            self.cluster.object("job")["metadata"]["resourceVersion"]
+                .as_str()
+                .unwrap(),
+        )
     }
 
     /// Names of the objects whose plugin was called, in order.
     pub(super) fn called(&self) -> Vec<String> {
-        let name = |seen: &Observation| super::plugins::object(seen)["metadata"]["name"].as_str().unwrap().to_owned();
+        let name = |seen: &Observation| {
+            super::plugins::object(seen)["metadata"]["name"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
         self.calls.iter().map(name).collect()
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{
-    driver::{START, Fault, GRANTS, Sim, terms, unavailable},
+    driver::{Fault, GRANTS, START, Sim, terms, unavailable},
     plugins::*,
     world::key,
 };
@@ -12,7 +12,13 @@ use crate::{object::Uid, outcome::Outcome, queue::Why, retry, time::Time, units:
 const SECOND: Span = Span::from_secs(1);
 
 fn delay(attempt: u32) -> Span {
-    retry::delay(SECOND, Span::from_secs(60), attempt, &Uid::new("uid-1"), "retry")
+    retry::delay(
+        SECOND,
+        Span::from_secs(60),
+        attempt,
+        &Uid::new("uid-1"),
+        "retry",
+    )
 }
 
 fn attempts(sim: &Sim) -> Vec<u32> {
@@ -20,7 +26,9 @@ fn attempts(sim: &Sim) -> Vec<u32> {
 }
 
 fn set_mode(sim: &mut Sim, mode: &'static str) {
-    sim.cluster.edit("job", |job| job["metadata"]["annotations"] = json!({"mode": mode}));
+    sim.cluster.edit("job", |job| {
+        job["metadata"]["annotations"] = json!({"mode": mode})
+    });
 }
 
 /// kube-rs#1916 and kubernetes#132805: spurious events must not inflate the backoff.
@@ -52,17 +60,28 @@ fn past_the_limit_the_object_is_stalled_and_says_so_everywhere() {
         let mut sim = Sim::new(moody, json!({"mode": mode}));
         sim.settle();
         let outcomes: Vec<_> = sim.ends.iter().map(|end| end.outcome).collect();
-        assert_eq!(outcomes, [outcome, outcome, outcome, Outcome::Stalled], "{mode}");
+        assert_eq!(
+            outcomes,
+            [outcome, outcome, outcome, Outcome::Stalled],
+            "{mode}"
+        );
         let mut at = START;
         for (end, attempt) in sim.ends.iter().zip(1..=3) {
             at = at.after(delay(attempt));
             assert_eq!(end.wake, Some(at), "{mode}, attempt {attempt}");
         }
         assert_eq!(sim.ends[3].wake, None);
-        assert_eq!(attempts(&sim), [0, 1, 2, 3], "the plugin saw the last attempt");
+        assert_eq!(
+            attempts(&sim),
+            [0, 1, 2, 3],
+            "the plugin saw the last attempt"
+        );
         assert_eq!(sim.cluster.journal("job").outcome, Outcome::Stalled);
         let conditions = &sim.cluster.status("job")["conditions"];
-        assert_eq!((&conditions[0]["type"], &conditions[0]["reason"]), (&json!("Ready"), &json!(reason)));
+        assert_eq!(
+            (&conditions[0]["type"], &conditions[0]["reason"]),
+            (&json!("Ready"), &json!(reason))
+        );
         assert_eq!(conditions[1]["type"], "Stalled");
     }
 }
@@ -91,16 +110,24 @@ fn what_is_stalled_stays_so_without_a_call_over_restarts_and_edits_that_are_no_n
 #[test]
 fn a_new_generation_plugin_or_mapping_and_a_resync_take_up_what_is_stalled() {
     let takes_up: [(&str, fn(&mut Sim)); 4] = [
-        ("generation", |sim| sim.cluster.edit("job", |job| job["spec"]["x"] = json!(1))),
+        ("generation", |sim| {
+            sim.cluster.edit("job", |job| job["spec"]["x"] = json!(1))
+        }),
         ("plugin", |sim| sim.terms = terms(GRANTS, "sha256:other")),
-        ("mapping", |sim| sim.terms = terms("{}", "sha256:0123456789abcdef")),
+        ("mapping", |sim| {
+            sim.terms = terms("{}", "sha256:0123456789abcdef")
+        }),
         ("resync", |_| {}),
     ];
     for (what, change) in takes_up {
         let mut sim = Sim::new(moody, json!({"mode": "terminal"}));
         sim.settle();
         change(&mut sim);
-        let why = if what == "resync" { Why::Resync } else { Why::Swap };
+        let why = if what == "resync" {
+            Why::Resync
+        } else {
+            Why::Swap
+        };
         sim.push(&key("job"), why, sim.version());
         let writes = sim.cluster.writes.len();
         sim.settle();
@@ -135,7 +162,10 @@ fn a_success_or_a_new_generation_starts_the_count_anew() {
 fn the_plugin_may_name_the_delay_up_to_the_longest_one() {
     for (after, seconds) in [(7, 7), (3600, 60)] {
         let mut sim = Sim::new(moody, json!({"mode": "retry", "after": after}));
-        assert_eq!(sim.pass(false).wake, Some(START.after(Span::from_secs(seconds))));
+        assert_eq!(
+            sim.pass(false).wake,
+            Some(START.after(Span::from_secs(seconds)))
+        );
     }
 }
 
@@ -144,8 +174,12 @@ fn an_api_server_that_does_not_answer_moves_no_attempt_and_gets_no_status() {
     for at in ["journal", "status"] {
         let mut sim = Sim::new(moody, json!({"mode": "retry"}));
         sim.pass(false);
-        sim.cluster.edit("job", |job| job["status"]["conditions"] = json!([]));
-        let had = (sim.cluster.status("job").clone(), sim.cluster.journal("job").retry);
+        sim.cluster
+            .edit("job", |job| job["status"]["conditions"] = json!([]));
+        let had = (
+            sim.cluster.status("job").clone(),
+            sim.cluster.journal("job").retry,
+        );
         if at == "journal" {
             // The deadline is consumed, but the count does not stand.
             sim.now = START.after(Span::from_secs(2));
@@ -154,8 +188,18 @@ fn an_api_server_that_does_not_answer_moves_no_attempt_and_gets_no_status() {
         let end = sim.pass(false);
         assert_eq!(end.outcome, Outcome::ClusterFailed);
         assert!(end.backoff && end.wake > Some(sim.now));
-        assert_eq!(sim.names().last_chunk(), Some(&[at, "end"]), "nothing is asked of it after that");
-        assert_eq!((sim.cluster.status("job").clone(), sim.cluster.journal("job").retry), had);
+        assert_eq!(
+            sim.names().last_chunk(),
+            Some(&[at, "end"]),
+            "nothing is asked of it after that"
+        );
+        assert_eq!(
+            (
+                sim.cluster.status("job").clone(),
+                sim.cluster.journal("job").retry
+            ),
+            had
+        );
     }
 }
 
@@ -163,12 +207,16 @@ fn an_api_server_that_does_not_answer_moves_no_attempt_and_gets_no_status() {
 fn pauses_for_an_api_server_grow_heed_its_retry_after_and_end_with_its_first_answer() {
     let mut sim = Sim::new(mirror, json!({}));
     let mut pause = |retry_after| {
-        sim.faults.push(("status", Fault::Refuse(unavailable(retry_after))));
+        sim.faults
+            .push(("status", Fault::Refuse(unavailable(retry_after))));
         let end = sim.pass(false);
         sim.now.until(end.wake.unwrap()).0
     };
     let (first, second) = (pause(None), pause(None));
-    assert!((450..=550).contains(&first) && (900..=1100).contains(&second), "{first}, {second}");
+    assert!(
+        (450..=550).contains(&first) && (900..=1100).contains(&second),
+        "{first}, {second}"
+    );
     assert_eq!(pause(Some(20)), 20_000);
     assert_eq!(pause(Some(3600)), 60_000, "up to retry.max");
     assert_eq!(sim.pass(false).outcome, Outcome::Applied);

@@ -37,7 +37,10 @@ pub(super) fn effect(id: &str, key: Option<&str>, url: &str) -> Effect {
 }
 
 fn export(seen: &Observation) -> Effect {
-    let name = object(seen)["metadata"]["name"].as_str().unwrap().to_owned();
+    let name = object(seen)["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     effect("export", None, &format!("http://exporter/reports/{name}"))
 }
 
@@ -86,17 +89,21 @@ pub(super) fn report_job(seen: &Observation) -> Said {
         Some(ReceiptState::Answered(answer)) if answer.code < 300 => {
             phase("Done", json!({"url": "http://exporter/r"}), Vec::new())
         }
-        Some(ReceiptState::Answered(answer)) => {
-            phase("Failed", json!({"message": format!("refused with {}", answer.code)}), Vec::new())
-        }
+        Some(ReceiptState::Answered(answer)) => phase(
+            "Failed",
+            json!({"message": format!("refused with {}", answer.code)}),
+            Vec::new(),
+        ),
         Some(ReceiptState::Failed(failed)) if failed.attempts >= 5 => phase(
             "Failed",
             json!({"retries": failed.attempts, "message": failed.error.message}),
             Vec::new(),
         ),
-        Some(ReceiptState::Failed(failed)) => {
-            phase("Pending", json!({"retries": failed.attempts}), vec![export(seen)])
-        }
+        Some(ReceiptState::Failed(failed)) => phase(
+            "Pending",
+            json!({"retries": failed.attempts}),
+            vec![export(seen)],
+        ),
         Some(ReceiptState::Unknown) => phase("Lost", json!({}), Vec::new()),
     }
 }
@@ -132,7 +139,11 @@ pub(super) fn two_sends(seen: &Observation) -> Said {
     }
     let mut publish = effect("publish", None, "http://exporter/publish");
     publish.after = vec!["upload".into()];
-    phase("Pending", json!({}), vec![publish, effect("upload", None, "http://exporter/upload")])
+    phase(
+        "Pending",
+        json!({}),
+        vec![publish, effect("upload", None, "http://exporter/upload")],
+    )
 }
 
 /// Three sends at once.
@@ -199,8 +210,13 @@ pub(super) fn flips(seen: &Observation) -> Said {
 
 /// Asks for one thing more in every call, under one id.
 pub(super) fn insatiable(seen: &Observation) -> Said {
-    let had = seen.receipts.first().and_then(|receipt| receipt.key.as_deref());
-    let next = had.map_or(0, |key| key.parse::<u32>().unwrap() + 1).to_string();
+    let had = seen
+        .receipts
+        .first()
+        .and_then(|receipt| receipt.key.as_deref());
+    let next = had
+        .map_or(0, |key| key.parse::<u32>().unwrap() + 1)
+        .to_string();
     said(Decision {
         effects: vec![effect("more", Some(&next), "http://exporter/more")],
         ..Decision::default()
@@ -209,7 +225,11 @@ pub(super) fn insatiable(seen: &Observation) -> Said {
 
 /// Sends another request under the same id once the first was answered.
 pub(super) fn changes_its_mind(seen: &Observation) -> Said {
-    let url = if seen.receipts.is_empty() { "http://exporter/a" } else { "http://exporter/b" };
+    let url = if seen.receipts.is_empty() {
+        "http://exporter/a"
+    } else {
+        "http://exporter/b"
+    };
     said(Decision {
         effects: vec![effect("x", None, url)],
         ..Decision::default()

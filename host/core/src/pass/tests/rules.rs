@@ -7,25 +7,28 @@ use super::{
     plugins::*,
     world::Mishap,
 };
-use crate::{
-    identity::Identity,
-    outcome::Outcome,
-    pass::Note,
-    time::Time,
-    units::Span,
-};
+use crate::{identity::Identity, outcome::Outcome, pass::Note, time::Time, units::Span};
 
 #[test]
 fn the_common_success_is_call_send_journal_call_patch_status_end() {
     let mut sim = Sim::new(report_job, json!({}));
     let end = sim.pass(false);
-    assert_eq!(sim.names(), ["call", "send", "journal", "call", "patch", "status", "end"]);
-    assert_eq!((end.outcome, end.calls, end.writes), (Outcome::Applied, 2, 3));
+    assert_eq!(
+        sim.names(),
+        ["call", "send", "journal", "call", "patch", "status", "end"]
+    );
+    assert_eq!(
+        (end.outcome, end.calls, end.writes),
+        (Outcome::Applied, 2, 3)
+    );
     assert_eq!(end.version, sim.version());
     assert!(!end.again && end.wake.is_none());
     assert_eq!(sim.cluster.status("job")["phase"], "Done");
     assert_eq!(sim.cluster.status("job")["observedGeneration"], 1);
-    assert_eq!(sim.cluster.object("job")["metadata"]["labels"]["phase"], "done");
+    assert_eq!(
+        sim.cluster.object("job")["metadata"]["labels"]["phase"],
+        "done"
+    );
     assert_eq!(sim.cluster.journal("job").outcome, Outcome::Applied);
 }
 
@@ -52,7 +55,11 @@ fn own_writes_lead_to_no_further_pass() {
     assert_eq!(sim.ends.len(), 1);
     let mut sim = Sim::new(flips, json!({}));
     sim.settle();
-    assert_eq!(sim.ends.len(), 1, "not even for a plugin that is never content");
+    assert_eq!(
+        sim.ends.len(),
+        1,
+        "not even for a plugin that is never content"
+    );
 }
 
 #[test]
@@ -60,14 +67,21 @@ fn a_settled_object_takes_no_step_and_a_forced_pass_only_a_call() {
     let mut sim = Sim::new(report_job, json!({}));
     sim.pass(false);
     let end = sim.pass(false);
-    assert_eq!(sim.names(), ["call", "end"], "it had not seen its own writes");
+    assert_eq!(
+        sim.names(),
+        ["call", "end"],
+        "it had not seen its own writes"
+    );
     assert_eq!((end.outcome, end.writes), (Outcome::Unchanged, 0));
     let end = sim.pass(false);
     assert_eq!(sim.names(), ["end"]);
     assert_eq!((end.outcome, end.calls), (Outcome::Unchanged, 0));
     assert_eq!(sim.pass(true).calls, 1);
     assert_eq!(sim.names(), ["call", "end"]);
-    sim.terms = terms("{http: [{host: exporter, methods: [PUT, POST]}]}", "sha256:0");
+    sim.terms = terms(
+        "{http: [{host: exporter, methods: [PUT, POST]}]}",
+        "sha256:0",
+    );
     sim.pass(false);
     assert_eq!(sim.names(), ["call", "end"], "a new plugin is asked");
 }
@@ -90,7 +104,8 @@ fn a_changed_spec_of_a_done_object_moves_only_the_observed_generation() {
     let mut sim = Sim::new(report_job, json!({"report": "a"}));
     sim.settle();
     let before = sim.cluster.writes.len();
-    sim.cluster.edit("job", |job| job["spec"]["report"] = json!("b"));
+    sim.cluster
+        .edit("job", |job| job["spec"]["report"] = json!("b"));
     sim.settle();
     assert_eq!(sim.cluster.writes[before..], ["status"]);
     assert_eq!(sim.cluster.status("job")["phase"], "Done");
@@ -102,18 +117,30 @@ fn a_changed_spec_of_a_done_object_moves_only_the_observed_generation() {
 fn without_a_terminal_phase_every_generation_is_handled() {
     let mut sim = Sim::new(mirror, json!({"value": 9_007_199_254_740_993_i64}));
     sim.settle();
-    assert_eq!(sim.cluster.status("job")["value"], 9_007_199_254_740_993_i64);
-    sim.cluster.edit("job", |job| job["spec"]["value"] = json!(2));
+    assert_eq!(
+        sim.cluster.status("job")["value"],
+        9_007_199_254_740_993_i64
+    );
+    sim.cluster
+        .edit("job", |job| job["spec"]["value"] = json!(2));
     sim.settle();
     let status = sim.cluster.status("job");
-    assert_eq!((&status["value"], &status["observedGeneration"]), (&json!(2), &json!(2)));
-    assert!(sim.cluster.journals.is_empty(), "there was nothing to record");
+    assert_eq!(
+        (&status["value"], &status["observedGeneration"]),
+        (&json!(2), &json!(2))
+    );
+    assert!(
+        sim.cluster.journals.is_empty(),
+        "there was nothing to record"
+    );
 }
 
 #[test]
 fn a_paused_object_is_neither_called_nor_written_and_one_event_says_so() {
     let mut sim = Sim::new(report_job, json!({}));
-    sim.cluster.edit("job", |job| job["metadata"]["annotations"] = json!({"guesthouse.dev/paused": "true"}));
+    sim.cluster.edit("job", |job| {
+        job["metadata"]["annotations"] = json!({"guesthouse.dev/paused": "true"})
+    });
     let before = sim.cluster.status("job").clone();
     assert_eq!(sim.pass(false).outcome, Outcome::Paused);
     assert_eq!(sim.names(), ["tell", "end"]);
@@ -121,7 +148,8 @@ fn a_paused_object_is_neither_called_nor_written_and_one_event_says_so() {
     assert_eq!(sim.names(), ["end"]);
     assert_eq!(sim.cluster.status("job"), &before);
     assert_eq!(sim.cluster.events.len(), 1);
-    sim.cluster.edit("job", |job| job["metadata"]["annotations"] = json!({}));
+    sim.cluster
+        .edit("job", |job| job["metadata"]["annotations"] = json!({}));
     sim.settle();
     assert_eq!(sim.cluster.status("job")["phase"], "Done", "unpaused");
 }
@@ -129,7 +157,9 @@ fn a_paused_object_is_neither_called_nor_written_and_one_event_says_so() {
 #[test]
 fn an_object_that_others_are_deleting_is_left_alone() {
     let mut sim = Sim::new(report_job, json!({}));
-    sim.cluster.edit("job", |job| job["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    sim.cluster.edit("job", |job| {
+        job["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")
+    });
     let end = sim.pass(true);
     assert_eq!((sim.names(), end.calls), (vec!["end"], 0));
 }
@@ -140,17 +170,29 @@ fn a_denied_decision_does_nothing_says_so_and_is_not_tried_again_until_something
     let end = sim.pass(false);
     assert_eq!(sim.names(), ["call", "status", "journal", "tell", "end"]);
     assert_eq!((end.outcome, end.wake), (Outcome::Denied, None));
-    assert_eq!(sim.cluster.status("job")["phase"], "Pending", "the plugin's own status is withheld");
-    assert_eq!(sim.cluster.status("job")["conditions"][0]["reason"], "Denied");
+    assert_eq!(
+        sim.cluster.status("job")["phase"],
+        "Pending",
+        "the plugin's own status is withheld"
+    );
+    assert_eq!(
+        sim.cluster.status("job")["conditions"][0]["reason"],
+        "Denied"
+    );
     assert_eq!(sim.cluster.journal("job").outcome, Outcome::Denied);
     assert!(sim.exporter.sends.is_empty());
     sim.pass(false);
     assert_eq!(sim.names(), ["call", "end"]);
     sim.pass(false);
     assert_eq!(sim.names(), ["end"], "the memo covers it");
-    sim.cluster.edit("job", |job| job["metadata"]["labels"]["x"] = json!("y"));
+    sim.cluster
+        .edit("job", |job| job["metadata"]["labels"]["x"] = json!("y"));
     sim.pass(false);
-    assert_eq!(sim.names(), ["call", "end"], "any change of the object may change it");
+    assert_eq!(
+        sim.names(),
+        ["call", "end"],
+        "any change of the object may change it"
+    );
     sim.terms = terms("{http: [{host: elsewhere, methods: [PUT]}]}", "sha256:0");
     assert_eq!(sim.pass(false).outcome, Outcome::Applied);
     assert_eq!(sim.cluster.journal("job").outcome, Outcome::Applied);
@@ -162,19 +204,37 @@ fn labels_are_patched_only_where_they_differ() {
     sim.pass(false);
     assert_eq!(sim.names(), ["call", "patch", "status", "end"]);
     sim.pass(false);
-    assert_eq!(sim.names(), ["call", "patch", "end"], "the status stood already");
+    assert_eq!(
+        sim.names(),
+        ["call", "patch", "end"],
+        "the status stood already"
+    );
     let mut sim = Sim::new(report_job, json!({}));
     sim.exporter.always = Some(Mishap::Lost);
     sim.pass(false);
-    assert_eq!(sim.names(), ["call", "send", "journal", "call", "status", "tell", "end"], "the label was `pending` already");
+    assert_eq!(
+        sim.names(),
+        ["call", "send", "journal", "call", "status", "tell", "end"],
+        "the label was `pending` already"
+    );
 }
 
 #[test]
 fn an_effect_that_comes_after_another_is_sent_when_that_has_succeeded() {
     let mut sim = Sim::new(two_sends, json!({}));
     sim.pass(false);
-    assert_eq!(sim.names(), ["call", "send", "journal", "call", "send", "journal", "call", "patch", "status", "end"]);
-    let sent: Vec<_> = sim.exporter.sends.iter().map(|(effect, ..)| effect.as_str()).collect();
+    assert_eq!(
+        sim.names(),
+        [
+            "call", "send", "journal", "call", "send", "journal", "call", "patch", "status", "end"
+        ]
+    );
+    let sent: Vec<_> = sim
+        .exporter
+        .sends
+        .iter()
+        .map(|(effect, ..)| effect.as_str())
+        .collect();
     assert_eq!(sent, ["upload", "publish"]);
 }
 
@@ -193,7 +253,10 @@ fn an_effect_whose_predecessor_was_refused_is_never_sent() {
 fn after_five_calls_with_progress_the_key_is_queued_again_at_once() {
     let mut sim = Sim::new(insatiable, json!({}));
     let end = sim.pass(false);
-    assert_eq!((end.outcome, end.again, end.calls), (Outcome::Waiting, true, 5));
+    assert_eq!(
+        (end.outcome, end.again, end.calls),
+        (Outcome::Waiting, true, 5)
+    );
     assert_eq!(sim.exporter.sends.len(), 4);
     assert!(!sim.names().contains(&"status"));
 }
@@ -213,7 +276,12 @@ fn another_request_under_the_same_id_and_key_is_the_plugins_error() {
     let mut sim = Sim::new(changes_its_mind, json!({}));
     let end = sim.pass(false);
     assert_eq!(end.outcome, Outcome::PluginFailed);
-    assert!(end.cause.unwrap().message.contains("a new wish takes a new `key`"));
+    assert!(
+        end.cause
+            .unwrap()
+            .message
+            .contains("a new wish takes a new `key`")
+    );
     assert_eq!(sim.exporter.sends.len(), 1);
 }
 
@@ -226,13 +294,21 @@ fn warnings(events: &[Note]) -> Vec<&str> {
 fn trouble_is_told_when_it_begins_and_when_it_changes_and_not_while_it_lasts() {
     let mut sim = Sim::new(moody, json!({"mode": "panic"}));
     let mode = |sim: &mut Sim, mode: &'static str| {
-        sim.cluster.edit("job", |job| job["metadata"]["annotations"] = json!({"mode": mode}));
+        sim.cluster.edit("job", |job| {
+            job["metadata"]["annotations"] = json!({"mode": mode})
+        });
         sim.now = Time(sim.now.0 + 5000);
         sim.pass(false);
     };
     sim.pass(false);
     let note = sim.cluster.events[0].note.clone();
-    for part in ["Panic", "index out of bounds", "report-jobs", "sha256:0123456789ab", "ns/job"] {
+    for part in [
+        "Panic",
+        "index out of bounds",
+        "report-jobs",
+        "sha256:0123456789ab",
+        "ns/job",
+    ] {
         assert!(note.contains(part), "{part}: {note}");
     }
     for next in ["panic", "panic", "fine", "retry", "retry", "fine", "fine"] {
@@ -243,14 +319,21 @@ fn trouble_is_told_when_it_begins_and_when_it_changes_and_not_while_it_lasts() {
     mode(&mut sim, "retry");
     sim.restart();
     mode(&mut sim, "retry");
-    assert_eq!(warnings(&sim.cluster.events), ["PluginFailed", "Retrying", "Retrying"], "the journal remembers over a restart");
+    assert_eq!(
+        warnings(&sim.cluster.events),
+        ["PluginFailed", "Retrying", "Retrying"],
+        "the journal remembers over a restart"
+    );
 }
 
 /// kubernetes#98175: notes over 1,024 bytes are refused.
 #[test]
 fn no_event_is_longer_than_what_kubernetes_takes() {
     fn long(_: &crate::contract::Observation) -> Said {
-        Err(crate::refusal::Refusal::new(crate::refusal::RefusalKind::Panic, "é".repeat(2000)))
+        Err(crate::refusal::Refusal::new(
+            crate::refusal::RefusalKind::Panic,
+            "é".repeat(2000),
+        ))
     }
     let mut sim = Sim::new(long, json!({}));
     sim.pass(false);
@@ -263,7 +346,11 @@ fn now_is_the_start_of_the_pass_in_whole_seconds_in_all_rounds() {
     let mut sim = Sim::new(two_sends, json!({}));
     sim.now = Time(START.0 + 250);
     sim.pass(false);
-    let seen: Vec<_> = sim.calls.iter().map(|seen| (seen.round, seen.now.clone())).collect();
+    let seen: Vec<_> = sim
+        .calls
+        .iter()
+        .map(|seen| (seen.round, seen.now.clone()))
+        .collect();
     let now = START.seconds();
     assert_eq!(seen, [(0, now.clone()), (1, now.clone()), (2, now)]);
 }
@@ -272,7 +359,11 @@ fn now_is_the_start_of_the_pass_in_whole_seconds_in_all_rounds() {
 fn a_wake_is_kept_by_passes_that_skip_the_call_and_calls_when_it_has_come() {
     let mut sim = Sim::new(moody, json!({"mode": "wake", "after": 10}));
     let at = Some(START.after(Span::from_secs(10)));
-    for expected in [vec!["call", "status", "end"], vec!["call", "end"], vec!["end"]] {
+    for expected in [
+        vec!["call", "status", "end"],
+        vec!["call", "end"],
+        vec!["end"],
+    ] {
         assert_eq!(sim.pass(false).wake, at);
         assert_eq!(sim.names(), expected);
     }

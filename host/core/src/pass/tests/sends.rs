@@ -13,30 +13,64 @@ use crate::{
 };
 
 fn delay(attempt: u32) -> i64 {
-    retry::delay(Span::from_secs(1), Span::from_secs(60), attempt, &Uid::new("uid-1"), "send").0 as i64
+    retry::delay(
+        Span::from_secs(1),
+        Span::from_secs(60),
+        attempt,
+        &Uid::new("uid-1"),
+        "send",
+    )
+    .0 as i64
 }
 
 #[test]
 fn failed_sends_are_repeated_after_1_2_4_8_seconds_under_one_key_and_the_plugin_sees_each() {
     let mut sim = Sim::new(report_job, json!({}));
-    sim.exporter.mishaps = [Mishap::Lost, Mishap::Code(500, None), Mishap::NotSent, Mishap::Code(429, None)].into();
+    sim.exporter.mishaps = [
+        Mishap::Lost,
+        Mishap::Code(500, None),
+        Mishap::NotSent,
+        Mishap::Code(429, None),
+    ]
+    .into();
     sim.settle();
     assert_eq!(sim.cluster.status("job")["phase"], "Done");
-    let times: Vec<i64> = sim.exporter.sends.iter().map(|(.., at)| at.0 - START.0).collect();
-    let due: Vec<i64> = (1..=4).scan(0, |at, attempt| { *at += delay(attempt); Some(*at) }).collect();
+    let times: Vec<i64> = sim
+        .exporter
+        .sends
+        .iter()
+        .map(|(.., at)| at.0 - START.0)
+        .collect();
+    let due: Vec<i64> = (1..=4)
+        .scan(0, |at, attempt| {
+            *at += delay(attempt);
+            Some(*at)
+        })
+        .collect();
     // The third never left the host, so the ledger has not seen it.
     assert_eq!(times, [0, due[0], due[2], due[3]]);
     for (attempt, seconds) in [(1, 1), (2, 2), (3, 4), (4, 8)] {
-        assert!((seconds * 900..=seconds * 1100).contains(&delay(attempt)), "{attempt}");
+        assert!(
+            (seconds * 900..=seconds * 1100).contains(&delay(attempt)),
+            "{attempt}"
+        );
     }
     assert_eq!(sim.exporter.by_key().len(), 1);
-    let mut seen: Vec<u32> = sim.calls.iter().filter_map(|seen| match receipt(seen, "export") {
-        Some(ReceiptState::Failed(failed)) => Some(failed.attempts),
-        _ => None,
-    }).collect();
+    let mut seen: Vec<u32> = sim
+        .calls
+        .iter()
+        .filter_map(|seen| match receipt(seen, "export") {
+            Some(ReceiptState::Failed(failed)) => Some(failed.attempts),
+            _ => None,
+        })
+        .collect();
     seen.dedup();
     assert_eq!(seen, [1, 2, 3, 4]);
-    assert_eq!(attempts_of_passes(&sim), 0, "failed sends are no failed passes");
+    assert_eq!(
+        attempts_of_passes(&sim),
+        0,
+        "failed sends are no failed passes"
+    );
 }
 
 fn attempts_of_passes(sim: &Sim) -> u32 {
@@ -49,16 +83,35 @@ fn an_exporter_that_is_down_for_good_fails_the_object_after_five_sends_with_the_
     sim.exporter.always = Some(Mishap::Code(503, None));
     sim.settle();
     let status = sim.cluster.status("job");
-    assert_eq!((&status["phase"], &status["retries"]), (&json!("Failed"), &json!(5)));
-    assert!(status["message"].as_str().unwrap().contains("answered 503"), "{status}");
-    assert_eq!(sim.cluster.object("job")["metadata"]["labels"]["phase"], "failed");
+    assert_eq!(
+        (&status["phase"], &status["retries"]),
+        (&json!("Failed"), &json!(5))
+    );
+    assert!(
+        status["message"].as_str().unwrap().contains("answered 503"),
+        "{status}"
+    );
+    assert_eq!(
+        sim.cluster.object("job")["metadata"]["labels"]["phase"],
+        "failed"
+    );
     assert_eq!(sim.exporter.sends.len(), 5);
-    assert_eq!(sim.exporter.pauses(), [delay(1), delay(2), delay(3), delay(4)]);
-    assert_eq!(sim.cluster.journal("job").outcome, Outcome::Applied, "it was handled, not left in trouble");
+    assert_eq!(
+        sim.exporter.pauses(),
+        [delay(1), delay(2), delay(3), delay(4)]
+    );
+    assert_eq!(
+        sim.cluster.journal("job").outcome,
+        Outcome::Applied,
+        "it was handled, not left in trouble"
+    );
     let (calls, writes) = (sim.calls.len(), sim.cluster.writes.len());
     sim.restart();
     sim.settle();
-    assert_eq!((sim.calls.len(), sim.cluster.writes.len()), (calls + 1, writes));
+    assert_eq!(
+        (sim.calls.len(), sim.cluster.writes.len()),
+        (calls + 1, writes)
+    );
     assert_eq!(sim.exporter.sends.len(), 5);
 }
 
@@ -69,9 +122,13 @@ fn an_early_event_calls_the_plugin_and_sends_nothing_before_its_time() {
     sim.exporter.mishaps = [Mishap::Lost].into();
     sim.run_until(START.after(Span(100)));
     let (calls, writes) = (sim.calls.len(), sim.cluster.writes.len());
-    sim.cluster.edit("job", |job| job["metadata"]["labels"]["x"] = json!("y"));
+    sim.cluster
+        .edit("job", |job| job["metadata"]["labels"]["x"] = json!("y"));
     sim.run_until(START.after(Span(101)));
-    assert_eq!((sim.calls.len(), sim.cluster.writes.len()), (calls + 1, writes));
+    assert_eq!(
+        (sim.calls.len(), sim.cluster.writes.len()),
+        (calls + 1, writes)
+    );
     assert_eq!(sim.exporter.sends.len(), 1);
     sim.settle();
     assert_eq!(sim.exporter.pauses(), [delay(1)]);
@@ -87,7 +144,9 @@ fn many_events_during_backoff_call_the_plugin_once_per_base() {
     assert_eq!(sim.exporter.sends.len(), 3);
     let (from, calls) = (sim.now, sim.calls.len());
     for step in 0..250 {
-        sim.cluster.edit("job", |job| job["metadata"]["labels"]["x"] = json!(step.to_string()));
+        sim.cluster.edit("job", |job| {
+            job["metadata"]["labels"]["x"] = json!(step.to_string())
+        });
         sim.run_until(Time(from.0 + step * 10));
     }
     assert_eq!(sim.calls.len() - calls, 3);
@@ -128,11 +187,19 @@ fn at_most_once_journals_its_intent_first_and_is_never_repeated_after_a_byte_was
         let mut sim = Sim::new(at_most_once, json!({}));
         sim.exporter.mishaps = [mishap].into();
         sim.pass(false);
-        assert_eq!(sim.names(), ["call", "journal", "send", "journal", "call", "patch", "status", "end"]);
+        assert_eq!(
+            sim.names(),
+            [
+                "call", "journal", "send", "journal", "call", "patch", "status", "end"
+            ]
+        );
         sim.restart();
         sim.settle();
         assert_eq!(sim.cluster.status("job")["phase"], "Lost", "{mishap:?}");
-        assert_eq!(sim.cluster.journal("job").receipts[0].state, RecordState::Unknown);
+        assert_eq!(
+            sim.cluster.journal("job").receipts[0].state,
+            RecordState::Unknown
+        );
         assert_eq!(sim.exporter.sends.len(), 1);
     }
 }
@@ -151,10 +218,22 @@ fn at_most_once_that_never_left_the_host_is_tried_again() {
 fn each_send_of_a_batch_is_on_its_own() {
     let mut sim = Sim::new(batch, json!({}));
     // `a` fails twice, `c` once, `b` never.
-    sim.exporter.mishaps = [Mishap::Lost, Mishap::Code(200, None), Mishap::Lost, Mishap::Lost].into();
+    sim.exporter.mishaps = [
+        Mishap::Lost,
+        Mishap::Code(200, None),
+        Mishap::Lost,
+        Mishap::Lost,
+    ]
+    .into();
     sim.settle();
     assert_eq!(sim.cluster.status("job")["phase"], "Done");
-    let count = |id: &str| sim.exporter.sends.iter().filter(|(effect, ..)| effect == id).count();
+    let count = |id: &str| {
+        sim.exporter
+            .sends
+            .iter()
+            .filter(|(effect, ..)| effect == id)
+            .count()
+    };
     assert_eq!((count("b"), sim.exporter.sends.len()), (1, 6));
 }
 
@@ -164,8 +243,18 @@ fn a_swap_or_a_new_generation_sends_nothing_twice_under_another_key() {
     let mut sim = Sim::new(report_job, json!({}));
     sim.exporter.mishaps = [Mishap::LostAfterDone].into();
     sim.run_until(START.after(Span(100)));
-    sim.terms = terms("{http: [{host: exporter, methods: [PUT, POST]}]}", "sha256:other");
+    sim.terms = terms(
+        "{http: [{host: exporter, methods: [PUT, POST]}]}",
+        "sha256:other",
+    );
     sim.cluster.edit("job", |job| job["spec"]["x"] = json!(1));
     sim.settle();
-    assert_eq!((sim.exporter.sends.len(), sim.exporter.by_key().len(), sim.exporter.made.len()), (2, 1, 1));
+    assert_eq!(
+        (
+            sim.exporter.sends.len(),
+            sim.exporter.by_key().len(),
+            sim.exporter.made.len()
+        ),
+        (2, 1, 1)
+    );
 }

@@ -46,32 +46,55 @@ fn answered<T: std::fmt::Debug>(
 }
 
 fn decision() -> impl Strategy<Value = Decision> {
-    let sends = proptest::collection::vec(("[ab]", proptest::option::of("[12]"), "http://(exporter|elsewhere)/"), 0..3);
-    let status = proptest::option::of(prop_oneof![Just("{}"), Just("[]"), Just(r#"{"phase":"y"}"#)]);
+    let sends = proptest::collection::vec(
+        (
+            "[ab]",
+            proptest::option::of("[12]"),
+            "http://(exporter|elsewhere)/",
+        ),
+        0..3,
+    );
+    let status = proptest::option::of(prop_oneof![
+        Just("{}"),
+        Just("[]"),
+        Just(r#"{"phase":"y"}"#)
+    ]);
     let wake = proptest::option::of(prop_oneof![
         any::<u32>().prop_map(Wake::After),
         Just(Wake::At("1970-01-01T00:00:00Z".into())),
         Just(Wake::At("never".into())),
     ]);
     (sends, status, wake, any::<bool>()).prop_map(|(sends, status, wake, label)| Decision {
-        effects: sends.into_iter().map(|(id, key, url)| effect(&id, key.as_deref(), &url)).collect(),
+        effects: sends
+            .into_iter()
+            .map(|(id, key, url)| effect(&id, key.as_deref(), &url))
+            .collect(),
         status: status.map(|text| Status::Replace(Json::trusted(text))),
-        labels: label.then(|| ("l".to_owned(), Some("v".to_owned()))).into_iter().collect(),
+        labels: label
+            .then(|| ("l".to_owned(), Some("v".to_owned())))
+            .into_iter()
+            .collect(),
         wake,
         ..Decision::default()
     })
 }
 
 fn reply() -> impl Strategy<Value = Result<Reply, Refusal>> {
-    let failure = (any::<bool>(), "[A-Za-z ]{0,3}", any::<Option<u32>>()).prop_map(|(retry, reason, after)| {
-        Reply::Failure(Failure {
-            kind: if retry { FailureKind::Retry } else { FailureKind::Terminal },
-            cause: Cause::new(reason, "m"),
-            after,
-            status: None,
-            conditions: Vec::new(),
-        })
-    });
+    let failure = (any::<bool>(), "[A-Za-z ]{0,3}", any::<Option<u32>>()).prop_map(
+        |(retry, reason, after)| {
+            Reply::Failure(Failure {
+                kind: if retry {
+                    FailureKind::Retry
+                } else {
+                    FailureKind::Terminal
+                },
+                cause: Cause::new(reason, "m"),
+                after,
+                status: None,
+                conditions: Vec::new(),
+            })
+        },
+    );
     prop_oneof![
         6 => decision().prop_map(|decision| Ok(Reply::Decision(decision))),
         1 => failure.prop_map(Ok),
@@ -80,10 +103,22 @@ fn reply() -> impl Strategy<Value = Result<Reply, Refusal>> {
 }
 
 fn sent() -> impl Strategy<Value = Sent> {
-    let response = |code| Response { code, headers: Vec::new(), body: Body::Empty, truncated: false, at: String::new() };
+    let response = |code| Response {
+        code,
+        headers: Vec::new(),
+        body: Body::Empty,
+        truncated: false,
+        at: String::new(),
+    };
     prop_oneof![
-        (any::<u16>(), any::<Option<u64>>()).prop_map(move |(code, span)| Sent::Answered { response: response(code), retry_after: span.map(Span) }),
-        Just(Sent::Answered { response: response(200), retry_after: None }),
+        (any::<u16>(), any::<Option<u64>>()).prop_map(move |(code, span)| Sent::Answered {
+            response: response(code),
+            retry_after: span.map(Span)
+        }),
+        Just(Sent::Answered {
+            response: response(200),
+            retry_after: None
+        }),
         Just(Sent::Lost(Cause::new("Timeout", "t"))),
         Just(Sent::NotSent(Cause::new("Unreachable", "u"))),
     ]
@@ -107,13 +142,28 @@ fn answers() -> impl Strategy<Value = Answers> {
         answered(json_text()),
         proptest::collection::vec(sent(), 0..4),
     );
-    (proptest::bool::weighted(0.95), 0..6usize, told, 0..100_000u64).prop_map(|(fits, other, (object, reply, journaled, written, sent), later)| Answers {
-        fits,
-        other,
-        told: [Told::Object(object), Told::Reply(reply), Told::Journaled(journaled), Told::Sent(sent.clone()), Told::Written(written), Told::Done],
-        sent,
-        later,
-    })
+    (
+        proptest::bool::weighted(0.95),
+        0..6usize,
+        told,
+        0..100_000u64,
+    )
+        .prop_map(
+            |(fits, other, (object, reply, journaled, written, sent), later)| Answers {
+                fits,
+                other,
+                told: [
+                    Told::Object(object),
+                    Told::Reply(reply),
+                    Told::Journaled(journaled),
+                    Told::Sent(sent.clone()),
+                    Told::Written(written),
+                    Told::Done,
+                ],
+                sent,
+                later,
+            },
+        )
 }
 
 fn fitting(action: &StepAction, answers: &Answers) -> Told {
@@ -122,7 +172,11 @@ fn fitting(action: &StepAction, answers: &Answers) -> Told {
         StepAction::Call(_) => 1,
         StepAction::Journal(_) | StepAction::DropJournal { .. } => 2,
         StepAction::Send(sends) => {
-            let some = answers.sent.first().cloned().unwrap_or(Sent::Lost(Cause::new("Timeout", "t")));
+            let some = answers
+                .sent
+                .first()
+                .cloned()
+                .unwrap_or(Sent::Lost(Cause::new("Timeout", "t")));
             let all = answers.sent.iter().cloned().chain(std::iter::repeat(some));
             return Told::Sent(all.take(sends.len()).collect());
         }

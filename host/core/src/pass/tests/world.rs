@@ -171,11 +171,14 @@ impl Cluster {
 
     /// Journals on record for a key, of whatever uid.
     pub(super) fn journals_of(&self, key: &ObjectKey) -> Vec<StoredJournal> {
-        let read = self.journals.iter().map(|(name, (version, text))| StoredJournal {
-            name: name.clone(),
-            version: version.to_string(),
-            journal: serde_json::from_str(text).unwrap(),
-        });
+        let read = self
+            .journals
+            .iter()
+            .map(|(name, (version, text))| StoredJournal {
+                name: name.clone(),
+                version: version.to_string(),
+                journal: serde_json::from_str(text).unwrap(),
+            });
         read.filter(|stored| {
             let subject = &stored.journal.object;
             ObjectKey::new(&subject.namespace, &subject.name) == *key
@@ -197,7 +200,8 @@ impl Cluster {
             .iter()
             .map(|(name, (_, text))| (name, serde_json::from_str(text).unwrap()))
             .collect();
-        let mut state = json!({"objects": self.objects.values().collect::<Vec<_>>(), "journals": journals});
+        let mut state =
+            json!({"objects": self.objects.values().collect::<Vec<_>>(), "journals": journals});
         timeless(&mut state);
         state
     }

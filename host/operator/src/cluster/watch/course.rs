@@ -60,6 +60,9 @@ pub(super) struct Course {
 /// backup answers "too large resource version" with 504 for ever).
 const REFUSALS: u32 = 3;
 
+/// 429 answers in a row that are not shown as a state.
+const PATIENCE: u32 = 3;
+
 /// The longest a server's wish to be left alone is honoured.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
@@ -183,10 +186,11 @@ impl Course {
                     self.version.clear();
                 }
                 let wish = error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
-                (
-                    Some(unreachable(error.to_string())),
-                    self.failed().max(wish),
-                )
+                // Asking for patience is what a server does while it builds a new kind's storage: no state unless it lasts.
+                let patience =
+                    matches!(error, RequestError::Throttled { .. }) && self.failures < PATIENCE;
+                let state = (!patience).then(|| unreachable(error.to_string()));
+                (state, self.failed().max(wish))
             }
         }
     }

@@ -124,7 +124,9 @@ impl Runner {
         path.push_str(&self.course.lifetime().to_string());
         match from {
             // Without a version, NotOlderThan means: at least as new as now.
-            None => path.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),
+            None => path.push_str(
+                "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0",
+            ),
             Some(version) => {
                 path.push_str("&resourceVersion=");
                 encode(&mut path, version);

@@ -202,6 +202,20 @@ fn the_servers_wish_to_be_left_alone_is_honoured_up_to_a_minute() {
 }
 
 #[test]
+fn throttling_is_a_state_only_when_it_lasts() {
+    let mut course = course();
+    let throttled = || RequestError::Throttled {
+        retry_after: None,
+        message: "storage is (re)initializing".into(),
+    };
+    for n in 0..6 {
+        let (state, wait) = course.ended(End::Refused(throttled()));
+        assert_eq!(state.is_some(), n >= 3, "{n}");
+        assert!(!wait.is_zero());
+    }
+}
+
+#[test]
 fn an_event_that_cannot_be_taken_leads_to_pages() {
     let mut course = following("10");
     assert_eq!(
