@@ -152,12 +152,17 @@ impl<'a, P: Reconciler> Observation<'a, P> {
         self.receipt_of(id, Some(key))
     }
 
+    /// What became of the effect `id` under whatever key it was sent last; of an id only the last key is on record.
+    pub fn last_receipt(&self, id: &str) -> Receipt<'a> {
+        self.receipt_where(|receipt| receipt.effect == id)
+    }
+
     fn receipt_of(&self, id: &str, key: Option<&str>) -> Receipt<'a> {
-        let found = self
-            .seen
-            .receipts
-            .iter()
-            .find(|receipt| receipt.effect == id && receipt.key.as_deref() == key);
+        self.receipt_where(|receipt| receipt.effect == id && receipt.key.as_deref() == key)
+    }
+
+    fn receipt_where(&self, fits: impl Fn(&contract::Receipt) -> bool) -> Receipt<'a> {
+        let found = self.seen.receipts.iter().find(|receipt| fits(receipt));
         match found.map(|receipt| &receipt.state) {
             None => Receipt::Unsent,
             Some(ReceiptState::Answered(response)) => Receipt::Answered(response),

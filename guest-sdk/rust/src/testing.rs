@@ -105,6 +105,14 @@ impl Scene {
         self
     }
 
+    /// The receipt added last was for an effect with this key.
+    pub fn keyed(mut self, key: &str) -> Scene {
+        if let Some(receipt) = self.0.receipts.last_mut() {
+            receipt.key = Some(key.into());
+        }
+        self
+    }
+
     /// The answer to a need.
     pub fn related(mut self, name: &str, answer: Answer) -> Scene {
         self.0.related.push(Related {

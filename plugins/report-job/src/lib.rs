@@ -35,25 +35,14 @@ impl Reconciler for ReportJob {
 
     fn reconcile(seen: &Observation<Self>) -> Result<Decision<ReportJobStatus>, Failure> {
         let before = seen.status().cloned().unwrap_or_default();
-        let decision = match seen.receipt(EXPORT) {
+        let decision = match seen.last_receipt(EXPORT) {
             // For good, whatever the spec says now: a terminal job is never exported again.
             _ if before.phase != Phase::Pending => mirrored(seen, Decision::new(), before),
+            // An answer counts also if the spec was changed while it was on its way: the report is made.
             Receipt::Answered(answer) if answer.is_success() => done(seen, before, answer),
             Receipt::Answered(answer) => failed(seen, before, rejection(answer)),
             Receipt::Unknown => failed(seen, before, "the answer of the exporter was lost".into()),
-            Receipt::Failed(send) if send.attempts >= ATTEMPTS => {
-                let retries = i64::from(send.attempts);
-                failed(seen, ReportJobStatus { retries, ..before }, cause(send))
-            }
-            Receipt::Failed(send) => {
-                let status = ReportJobStatus {
-                    retries: i64::from(send.attempts),
-                    message: Some(cause(send)),
-                    ..before
-                };
-                mirrored(seen, Decision::new().http(export(seen)), status)
-            }
-            Receipt::Unsent => mirrored(seen, Decision::new().http(export(seen)), before),
+            Receipt::Failed(_) | Receipt::Unsent => pending(seen, before),
         };
         Ok(decision)
     }
@@ -75,6 +64,39 @@ pub fn crd() -> Crd {
         .age_column()
 }
 
+/// Not answered yet: asked for until there were enough attempts. Another spec is another wish, with attempts of its own.
+fn pending(seen: &Observation<ReportJob>, before: ReportJobStatus) -> Decision<ReportJobStatus> {
+    let status = match seen.receipt_for(EXPORT, &key(seen)) {
+        Receipt::Failed(send) => {
+            let retries = i64::from(send.attempts);
+            if send.attempts >= ATTEMPTS {
+                return failed(seen, ReportJobStatus { retries, ..before }, cause(send));
+            }
+            ReportJobStatus {
+                retries,
+                message: Some(cause(send)),
+                ..before
+            }
+        }
+        _ => before,
+    };
+    mirrored(seen, Decision::new().http(export(seen)), status)
+}
+
+/// What makes one wish another: all of the spec that the exporter gets to see.
+fn key(seen: &Observation<ReportJob>) -> String {
+    let spec = seen.spec();
+    // Length first: no two specs share a key.
+    [
+        &spec.report.len().to_string(),
+        ":",
+        &spec.report,
+        "/",
+        &spec.format,
+    ]
+    .concat()
+}
+
 /// The request that makes the report. All it says comes from name, spec and config, so it is the same in every attempt.
 fn export(seen: &Observation<ReportJob>) -> Http {
     #[derive(Serialize)]
@@ -90,7 +112,7 @@ fn export(seen: &Observation<ReportJob>) -> Http {
     escape(&mut url, namespace);
     url.push('.');
     escape(&mut url, name);
-    Http::put(EXPORT, url).json(&Body {
+    Http::put(EXPORT, url).key(key(seen)).json(&Body {
         report: &seen.spec().report,
         format: &seen.spec().format,
         namespace,
@@ -164,6 +186,12 @@ fn mirrored(
     status: ReportJobStatus,
 ) -> Decision<ReportJobStatus> {
     let label = status.phase.label();
+    let decision = match &status.message {
+        Some(why) if status.phase == Phase::Failed => {
+            decision.condition("Ready", false, "ExportFailed", why.as_str())
+        }
+        _ => decision,
+    };
     let decision = decision.status(status);
     if seen.label(PHASE_LABEL).as_deref() == Some(label) {
         decision

@@ -64,12 +64,9 @@ fn a_new_job_asks_for_one_put_named_after_it() {
 fn a_receipt_decides_the_phase() {
     let answered = |code, body: &str| job("Pending", Some("pending")).answered(EXPORT, code, body);
     let failed = |attempts| {
-        job("Pending", Some("pending")).failed(
-            EXPORT,
-            attempts,
-            "ServerError",
-            "503 from http://exporter",
-        )
+        job("Pending", Some("pending"))
+            .failed(EXPORT, attempts, "ServerError", "503 from http://exporter")
+            .keyed("5:sales/pdf")
     };
     let cause = Some("ServerError: 503 from http://exporter");
     // Receipt, status, label set, event, export asked for again.
@@ -167,10 +164,21 @@ fn a_receipt_decides_the_phase() {
             "{name}"
         );
         assert_eq!(decision.http(EXPORT).is_some(), again, "{name}");
-        assert!(
-            decision.conditions.is_empty() && decision.wake.is_none(),
-            "{name}: the rest is the host's"
+        let ready: Vec<_> = decision
+            .conditions
+            .iter()
+            .map(|c| (c.type_.as_str(), c.reason.as_str()))
+            .collect();
+        let expected: &[_] = if label == Some("failed") {
+            &[("Ready", "ExportFailed")]
+        } else {
+            &[]
+        };
+        assert_eq!(
+            ready, expected,
+            "{name}: Ready is the host's unless the job failed"
         );
+        assert!(decision.wake.is_none(), "{name}: the rest is the host's");
     }
 }
 
@@ -290,4 +298,28 @@ fn only_a_failure_is_an_event_that_asks_somebody_to_act() {
             wanted
         );
     }
+}
+
+#[test]
+fn another_spec_is_another_wish_until_one_was_answered() {
+    let key = |scene: &Scene| run(scene).0.http(EXPORT).map(|http| http.key.clone());
+    let unsent = key(&job("Pending", None));
+    let failed = job("Pending", None)
+        .failed(EXPORT, 4, "Unreachable", "x")
+        .keyed("of another spec");
+    assert_eq!(
+        key(&failed),
+        unsent,
+        "a failure of the old wish counts for nothing"
+    );
+    assert_eq!(run(&failed).1.retries, 0);
+    let answered = job("Pending", None)
+        .answered(EXPORT, 201, "")
+        .keyed("of another spec");
+    assert_eq!(
+        key(&answered),
+        None,
+        "the report is made: nothing is sent again"
+    );
+    assert_eq!(run(&answered).1.phase, Phase::Done);
 }

@@ -109,7 +109,8 @@ fn what_is_stalled_stays_so_without_a_call_over_restarts_and_edits_that_are_no_n
 
 #[test]
 fn a_new_generation_plugin_or_mapping_and_a_resync_take_up_what_is_stalled() {
-    let takes_up: [(&str, fn(&mut Sim)); 4] = [
+    type Change = fn(&mut Sim);
+    let takes_up: [(&str, Change); 4] = [
         ("generation", |sim| {
             sim.cluster.edit("job", |job| job["spec"]["x"] = json!(1))
         }),

@@ -190,7 +190,7 @@ fn fitting(action: &StepAction, answers: &Answers) -> Told {
 const MOST: usize = 60;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn a_pass_ends_whatever_it_is_told(object in proptest::option::of(json_text()), forced: bool, all in proptest::collection::vec(answers(), 1..20)) {

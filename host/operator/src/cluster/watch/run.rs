@@ -124,9 +124,7 @@ impl Runner {
         path.push_str(&self.course.lifetime().to_string());
         match from {
             // Without a version, NotOlderThan means: at least as new as now.
-            None => path.push_str(
-                "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0",
-            ),
+            None => path.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),
             Some(version) => {
                 path.push_str("&resourceVersion=");
                 encode(&mut path, version);
