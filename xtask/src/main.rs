@@ -4,9 +4,12 @@
 //! plane in `deploy/local`).
 
 mod artifacts;
+mod bench;
 mod cluster;
+mod generate;
 mod setup;
 mod test;
+mod tidy;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -25,6 +28,9 @@ enum Task {
     Setup(setup::Args),
     Cluster(cluster::Args),
     Test(test::Args),
+    Bench(bench::Args),
+    Tidy(tidy::Args),
+    Generate(generate::Args),
 }
 
 fn main() -> ExitCode {
@@ -42,5 +48,8 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Setup(args) => setup::run(&args),
         Task::Cluster(args) => cluster::run(args),
         Task::Test(args) => test::run(&args),
+        Task::Bench(args) => bench::run(&args),
+        Task::Tidy(args) => tidy::run(&args),
+        Task::Generate(args) => generate::run(&args),
     }
 }

@@ -96,6 +96,7 @@ impl Loader {
 struct Stamp {
     changed: Option<SystemTime>,
     len: u64,
+    inode: u64,
 }
 
 async fn stamp(path: &Path) -> Result<Stamp, std::io::Error> {

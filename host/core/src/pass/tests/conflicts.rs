@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::{
-    driver::{Fault, GRANTS, START, Sim, terms, unavailable},
+    driver::{Fault, START, Sim, unavailable},
     plugins::*,
     world::{Cluster, key},
 };
-use crate::{outcome::Outcome, pass::WriteError, queue::Why, time::Time, units::Span};
+use crate::{outcome::Outcome, pass::WriteError, queue::Why, units::Span};
 
 fn meanwhile(sim: &mut Sim, at: &'static str, edit: fn(&mut Cluster)) {
     sim.faults.push((at, Fault::Meanwhile(edit)));
@@ -88,6 +88,24 @@ fn an_edit_found_by_a_conflict_is_passed_on_even_if_its_event_never_comes() {
         object(sim.calls.last().unwrap())["metadata"]["labels"]["theirs"],
         "1"
     );
+}
+
+#[test]
+fn what_somebody_else_wrote_first_is_not_written_again_and_the_plugin_still_gets_to_see_it() {
+    let mut sim = Sim::new(flips, json!({}));
+    sim.pass(false);
+    meanwhile(&mut sim, "patch", |cluster| {
+        cluster.edit("job", |job| {
+            job["metadata"]["labels"] = json!({"side": "b"})
+        });
+    });
+    let before = sim.cluster.writes.len();
+    let end = sim.pass(false);
+    assert_eq!(sim.names(), ["call", "patch", "read", "end"]);
+    assert_eq!(sim.cluster.writes.len(), before);
+    assert!(end.again);
+    sim.pass(false);
+    assert_eq!(sim.names()[0], "call");
 }
 
 #[test]
@@ -364,20 +382,4 @@ fn an_object_or_a_patch_answer_that_is_no_object_is_the_clusters_failure() {
     sim.store = Some((Some(crate::contract::Json::trusted("[]")), Vec::new()));
     let end = sim.pass(false);
     assert_eq!((end.outcome, end.calls), (Outcome::ClusterFailed, 0));
-}
-
-#[test]
-fn a_kind_without_a_status_is_handled_and_a_plugin_that_wants_one_is_denied() {
-    let mut sim = Sim::new(flips, json!({}));
-    let mut terms = (*terms(GRANTS, "sha256:0")).clone();
-    terms.kind.takes_status = Err("the kind has no /status".into());
-    sim.terms = terms.into();
-    sim.pass(false);
-    assert_eq!(sim.names(), ["call", "patch", "end"]);
-    sim.plugin = mirror;
-    sim.now = Time(sim.now.0 + 1000);
-    let end = sim.pass(true);
-    assert_eq!(end.outcome, Outcome::Denied);
-    assert!(end.cause.unwrap().message.contains("no /status"));
-    assert_eq!(sim.names(), ["call", "journal", "tell", "end"]);
 }

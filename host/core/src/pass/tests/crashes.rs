@@ -10,7 +10,7 @@ use super::{
     plugins::*,
     world::Mishap,
 };
-use crate::units::Span;
+use crate::{journal::RecordState, units::Span};
 
 /// A plugin and what the world does to it.
 struct Scene {
@@ -112,7 +112,11 @@ fn a_crash_after_any_step_leads_to_the_same_end_and_doubles_nothing() {
         let steps = reference.steps.len();
         assert!(steps >= 3, "{}", scene.name);
         for after in 1..=steps {
-            let masks = if reference.steps[after - 1].0 == "send" { 8 } else { 1 };
+            let masks = if reference.steps[after - 1].0 == "send" {
+                8
+            } else {
+                1
+            };
             for mask in 0..masks {
                 scene.compare(&reference, &[Crash { after, mask }]);
             }
@@ -170,6 +174,11 @@ fn at_most_once_is_never_sent_twice_under_any_crash() {
                     },
                 ]);
                 assert!(sim.exporter.sends.len() <= 1, "{mishap:?} {first} {second}");
+                let state = &sim.cluster.journal("job").receipts[0].state;
+                assert!(
+                    !matches!(state, RecordState::Intent { .. }),
+                    "{first} {second}: an intent is left"
+                );
                 let phase = &sim.cluster.status("job")["phase"];
                 // `Lost` although nothing left the host is honest: a crash between intent and answer cannot be told apart.
                 assert!(

@@ -21,6 +21,7 @@ use crate::{
     refusal::Refusal,
     schema::StatusSchema,
     time::Time,
+    units::Span,
 };
 
 pub(super) type Plugin = fn(&Observation) -> Result<Reply, Refusal>;
@@ -48,6 +49,8 @@ pub(super) enum Fault {
 
 pub(super) struct Sim {
     pub(super) now: Time,
+    /// What each step takes.
+    pub(super) latency: Span,
     pub(super) cluster: Cluster,
     pub(super) exporter: Exporter,
     pub(super) terms: Arc<Terms>,
@@ -99,6 +102,7 @@ impl Sim {
     pub(super) fn new(plugin: Plugin, spec: Value) -> Self {
         let mut sim = Self {
             now: START,
+            latency: Span(0),
             cluster: Cluster::default(),
             exporter: Exporter::default(),
             terms: terms(GRANTS, "sha256:0123456789abcdef"),
@@ -245,6 +249,7 @@ impl Sim {
                 self.carries.insert(object.clone(), end.carry.clone());
                 return Some(end);
             }
+            self.now = self.now.after(self.latency);
             step = pass.resume(told, self.now);
         }
     }
@@ -324,7 +329,7 @@ impl Sim {
 pub(super) fn unavailable(seconds: Option<u64>) -> WriteError {
     WriteError::Unavailable {
         message: "503 Service Unavailable".into(),
-        retry_after: seconds.map(crate::units::Span::from_secs),
+        retry_after: seconds.map(Span::from_secs),
     }
 }
 

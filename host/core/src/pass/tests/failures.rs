@@ -223,3 +223,19 @@ fn pauses_for_an_api_server_grow_heed_its_retry_after_and_end_with_its_first_ans
     assert_eq!(sim.pass(false).outcome, Outcome::Applied);
     assert_eq!(sim.pass(false).carry.cluster_failures, 0);
 }
+
+#[test]
+fn a_kind_without_a_status_is_handled_and_a_plugin_that_wants_one_is_denied() {
+    let mut sim = Sim::new(flips, json!({}));
+    let mut terms = (*terms(GRANTS, "sha256:0")).clone();
+    terms.kind.takes_status = Err("the kind has no /status".into());
+    sim.terms = terms.into();
+    sim.pass(false);
+    assert_eq!(sim.names(), ["call", "patch", "end"]);
+    sim.plugin = mirror;
+    sim.now = Time(sim.now.0 + 1000);
+    let end = sim.pass(true);
+    assert_eq!(end.outcome, Outcome::Denied);
+    assert!(end.cause.unwrap().message.contains("no /status"));
+    assert_eq!(sim.names(), ["call", "journal", "tell", "end"]);
+}

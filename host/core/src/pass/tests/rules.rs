@@ -135,6 +135,7 @@ fn without_a_terminal_phase_every_generation_is_handled() {
     );
 }
 
+/// metacontroller#1252: an unpause must not be swallowed.
 #[test]
 fn a_paused_object_is_neither_called_nor_written_and_one_event_says_so() {
     let mut sim = Sim::new(report_job, json!({}));

@@ -215,6 +215,19 @@ fn at_most_once_that_never_left_the_host_is_tried_again() {
 }
 
 #[test]
+fn a_pass_that_takes_longer_than_the_delay_sends_once_all_the_same() {
+    let mut sim = Sim::new(report_job, json!({}));
+    sim.latency = Span::from_secs(3);
+    sim.exporter.always = Some(Mishap::Lost);
+    let end = sim.pass(false);
+    assert_eq!(sim.exporter.sends.len(), 1);
+    assert!(
+        end.backoff && end.wake < Some(sim.now),
+        "the next pass follows at once"
+    );
+}
+
+#[test]
 fn each_send_of_a_batch_is_on_its_own() {
     let mut sim = Sim::new(batch, json!({}));
     // `a` fails twice, `c` once, `b` never.

@@ -138,6 +138,26 @@ fn a_consumed_deadline_opens_the_early_window_anew() {
 }
 
 #[test]
+fn a_resync_during_an_early_pass_is_not_held_by_the_backoff() {
+    let mut bench = Bench::one();
+    bench.event("a").pop();
+    bench.failed("a", 10).event("a").pop();
+    bench.push("a", Resync, 0, None).failed("a", 10);
+    assert_eq!(bench.pop().as_deref(), Some("a"));
+}
+
+#[test]
+fn what_not_before_held_back_is_owed_from_the_first_asking_and_not_from_its_time() {
+    let mut bench = Bench::one();
+    bench.event("a").pop();
+    bench.failed("a", 10).event("a").pop();
+    bench.failed("a", 10).push("a", Resync, 0, Some(5));
+    // The event alone would be held for a second; the resync is owed already.
+    bench.event("a");
+    assert_eq!(bench.pop().as_deref(), Some("a"));
+}
+
+#[test]
 fn a_resync_during_backoff_runs_at_once() {
     let mut bench = Bench::one();
     bench.event("a").pop();

@@ -1,0 +1,77 @@
+//! What was built before the tests run: the host's binary and the plugins.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The checkout's folder.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
+}
+
+/// cargo's target folder.
+pub(crate) fn target_dir() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty()) {
+        Some(dir) => root().join(dir),
+        None => root().join("target"),
+    }
+}
+
+/// A path out of the environment.
+fn named(variable: &str) -> Option<PathBuf> {
+    let path = std::env::var_os(variable).filter(|path| !path.is_empty())?;
+    Some(root().join(path))
+}
+
+/// The host's binary: `GUESTHOUSE_BIN`, or what cargo built last.
+pub fn host_binary() -> Result<PathBuf> {
+    let path = named("GUESTHOUSE_BIN").unwrap_or_else(|| target_dir().join("debug/guesthouse"));
+    ensure!(
+        path.is_file(),
+        "the host's binary {} is not there; `cargo xtask test` builds it, or `cargo build --workspace --bins`",
+        path.display()
+    );
+    Ok(path)
+}
+
+/// The WebAssembly file of a plugin of this workspace, as in `report_job`: in the folder `GUESTHOUSE_PLUGINS`, or where cargo
+/// puts guests.
+pub fn plugin(name: &str) -> Result<PathBuf> {
+    let built = "wasm32-wasip1/guest";
+    let folders = match named("GUESTHOUSE_PLUGINS") {
+        Some(folder) => vec![folder],
+        None => vec![
+            target_dir().join(built),
+            target_dir().join("guests").join(built),
+        ],
+    };
+    let file = format!("{name}.wasm");
+    let found = folders
+        .iter()
+        .map(|folder| folder.join(&file))
+        .find(|path| path.is_file());
+    let Some(path) = found else {
+        bail!(
+            "the plugin {file} is in none of {folders:?}; `cargo xtask test` builds it, or \
+             `cargo build --profile guest --target wasm32-wasip1 -p {}`",
+            name.replace('_', "-")
+        );
+    };
+    Ok(path)
+}
+
+/// Runs a program to its end: its stdout, or an error with its stderr.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("run {command:?}"))?;
+    ensure!(
+        output.status.success(),
+        "{command:?}: {}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    String::from_utf8(output.stdout).with_context(|| format!("{command:?}"))
+}

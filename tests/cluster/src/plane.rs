@@ -1,0 +1,148 @@
+//! The control plane that all tests of this process share.
+
+use crate::api::{Api, ECHOES, KINDS, Resource};
+use crate::artifacts::{host_binary, output, plugin, target_dir};
+use anyhow::{Context, Result, anyhow};
+use guesthouse_local::{Binaries, Cluster, FileLock, Options};
+use http::Method;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// A control plane with the kinds of host and plugins, and a folder for what tests leave.
+///
+/// Its processes end with this one, however it ends: guesthouse-local's watchdog sees to it.
+#[derive(Debug)]
+pub struct Plane {
+    /// The processes.
+    pub cluster: Cluster,
+    /// Logs, plugins that are exchanged; emptied by the next run.
+    pub dir: PathBuf,
+    _lock: FileLock,
+}
+
+impl Plane {
+    /// The one of this process, started by whoever asks first.
+    pub fn shared() -> Result<&'static Self> {
+        static SHARED: OnceLock<Result<Plane, String>> = OnceLock::new();
+        let plane = SHARED.get_or_init(|| Self::start("shared").map_err(|e| format!("{e:#}")));
+        plane
+            .as_ref()
+            .map_err(|why| anyhow!("no control plane: {why}"))
+    }
+
+    /// One more, for a test that breaks it; it ends when it is dropped.
+    pub fn start(name: &str) -> Result<Self> {
+        let (dir, lock) = folder(name)?;
+        let binaries = Binaries::locate_or_build()?;
+        let options = Options::new(dir.join("plane")).with_audit();
+        let cluster = Cluster::start(&binaries, options)?;
+        let plane = Self {
+            cluster,
+            dir,
+            _lock: lock,
+        };
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?
+            .block_on(plane.install())?;
+        Ok(plane)
+    }
+
+    /// The kinds of the host and of the plugins, ready to be used.
+    async fn install(&self) -> Result<()> {
+        let api = Api::new(&self.cluster.kubeconfig()).await?;
+        let host = Command::new(host_binary()?)
+            .args(["crd", "--host"])
+            .pipe(output)?;
+        let jobs = Command::new(host_binary()?)
+            .arg("crd")
+            .arg(plugin("report_job")?)
+            .pipe(output)?;
+        let mut kinds = vec![serde_json::from_str::<Value>(&echo::crd().json())?];
+        for printed in [host, jobs] {
+            kinds.push(serde_saphyr::from_str(&printed).context("guesthouse crd prints YAML")?);
+        }
+        for kind in &kinds {
+            api.create(KINDS, "", kind.clone()).await?;
+        }
+        for kind in &kinds {
+            wait_served(&api, kind).await?;
+        }
+        Ok(())
+    }
+}
+
+/// `command.pipe(output)` reads in the order it happens.
+trait Pipe {
+    fn pipe<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        f(self)
+    }
+}
+
+impl Pipe for Command {}
+
+/// A defined kind is served a moment later than its definition is accepted.
+async fn wait_served(api: &Api, definition: &Value) -> Result<()> {
+    let spec = &definition["spec"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (group, plural) = (text(&spec["group"]), text(&spec["names"]["plural"]));
+    let path = format!(
+        "/apis/{group}/{}/{plural}",
+        text(&spec["versions"][0]["name"])
+    );
+    crate::scene::eventually(&format!("{path} is served"), async || {
+        let list = api
+            .send(Method::GET, &path, "application/json", String::new())
+            .await?;
+        Ok(list.map(|_| ()))
+    })
+    .await
+}
+
+/// The echo plugin's kind under another group and name, which no other test knows.
+pub(crate) fn echo_kind(resource: Resource) -> Result<Value> {
+    let (group, _) = resource
+        .api_version
+        .split_once('/')
+        .context("a group and a version")?;
+    let singular = resource.kind.to_lowercase();
+    let text = echo::crd()
+        .json()
+        .replace("test.guesthouse.dev", group)
+        .replace(ECHOES.plural, resource.plural)
+        .replace("\"Echo\"", &format!("{:?}", resource.kind))
+        .replace("\"echo\"", &format!("{singular:?}"))
+        .replace("\"EchoList\"", &format!("\"{}List\"", resource.kind));
+    serde_json::from_str(&text).context("the echo plugin's kind under another name")
+}
+
+/// A folder of this process alone: the same one run after run, another one only while it is in use.
+fn folder(name: &str) -> Result<(PathBuf, FileLock)> {
+    let all = target_dir().join("cluster-tests");
+    for number in 0..100 {
+        let dir = all.join(format!("{name}-{number}"));
+        if let Some(lock) = FileLock::try_take(&all.join(format!("{name}-{number}.lock")))? {
+            remove(&dir)?;
+            std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
+            return Ok((dir, lock));
+        }
+    }
+    Err(anyhow!("all folders under {} are in use", all.display()))
+}
+
+/// All but the control plane's own folder: what a killed run left running there is found by it, and ended.
+fn remove(dir: &Path) -> Result<()> {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return Ok(());
+    };
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_name() != "plane" {
+            std::fs::remove_dir_all(entry.path())
+                .with_context(|| format!("remove {}", entry.path().display()))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,421 @@
+//! A test's own corner of the shared control plane, and how a test is run in it.
+
+use crate::api::{Api, CONFIG_MAPS, ECHOES, EVENTS, JOURNALS, NAMESPACES, REPORT_JOBS, Resource};
+use crate::artifacts::plugin;
+use crate::host::{Arguments, Host, signal};
+use crate::plane::{Plane, echo_kind};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use futures::FutureExt;
+use guesthouse_local::{AuditEvent, Component};
+use report_exporter::Exporter;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How long a test waits for one thing: far beyond what anything here takes on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(90);
+/// How often it looks.
+const POLL: Duration = Duration::from_millis(100);
+/// Lines of the host's log that are printed with a failure.
+const LOG_TAIL: usize = 60;
+/// Objects of a kind that are printed with a failure.
+const OBJECTS: usize = 4;
+
+/// Milliseconds since 1970, as the exporter counts them.
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Runs a test in a scene of its own on the shared control plane. `name` names its namespaces.
+pub fn scenario(name: &str, test: impl AsyncFnOnce(&Scene) -> Result<()>) -> Result<()> {
+    scenario_on(Plane::shared()?, name, test)
+}
+
+/// The same on a control plane of the test's own.
+pub fn scenario_on(
+    plane: &Plane,
+    name: &str,
+    test: impl AsyncFnOnce(&Scene) -> Result<()>,
+) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let scene = Scene::new(plane, name).await?;
+        let outcome = AssertUnwindSafe(test(&scene)).catch_unwind().await;
+        if !matches!(outcome, Ok(Ok(()))) {
+            scene.print().await;
+        }
+        outcome.unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+/// Waits until `probe` finds something.
+pub(crate) async fn eventually<T>(
+    what: &str,
+    mut probe: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = probe().await.with_context(|| what.to_owned())? {
+            return Ok(found);
+        }
+        ensure!(started.elapsed() < DEADLINE, "never came true: {what}");
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// A test's own namespaces, exporter and host.
+pub struct Scene<'a> {
+    plane: &'a Plane,
+    /// The API server, as the administrator.
+    pub api: Api,
+    /// Where reports go.
+    pub exporter: Exporter,
+    /// Namespace of the host: mappings, journals, plugins in ConfigMaps.
+    pub home: String,
+    /// Namespace of the objects.
+    pub namespace: String,
+    /// A folder of the test.
+    pub dir: PathBuf,
+    kubeconfig: PathBuf,
+    user: String,
+}
+
+impl<'a> Scene<'a> {
+    async fn new(plane: &'a Plane, name: &str) -> Result<Self> {
+        let api = Api::new(&plane.cluster.kubeconfig()).await?;
+        // An identity of its own, by which the host is found in the audit log.
+        let user = format!("host-{name}");
+        let scene = Self {
+            plane,
+            api,
+            exporter: Exporter::start("127.0.0.1:0").await?,
+            home: format!("{name}-host"),
+            namespace: name.to_owned(),
+            dir: plane.dir.join(name),
+            kubeconfig: plane.cluster.client_kubeconfig(&user, &["system:masters"])?,
+            user,
+        };
+        std::fs::create_dir_all(&scene.dir)?;
+        for namespace in [&scene.home, &scene.namespace] {
+            let object = json!({"metadata": {"name": namespace}});
+            scene.api.create(NAMESPACES, "", object).await?;
+        }
+        Ok(scene)
+    }
+
+    // ---- the host ----
+
+    /// Starts a host that logs every pass.
+    pub fn host(&self) -> Result<Host> {
+        self.host_with(&Arguments::default())
+    }
+
+    /// Starts a host.
+    pub fn host_with(&self, how: &Arguments) -> Result<Host> {
+        let cache = self.plane.dir.join("cache");
+        Host::start(&self.kubeconfig, &self.home, &cache, &self.log_path(), how)
+    }
+
+    /// Ends a host by SIGTERM and checks that it ended well.
+    pub async fn stop(&self, mut host: Host) -> Result<()> {
+        host.terminate()?;
+        let ended = self
+            .eventually("the host ends after SIGTERM", async || host.ended())
+            .await?;
+        ensure!(ended.success(), "the host ended with {ended}");
+        Ok(())
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.dir.join("host.jsonl")
+    }
+
+    /// Everything the hosts of this scene have logged.
+    pub fn log(&self) -> Result<Vec<Value>> {
+        let text = std::fs::read_to_string(self.log_path()).unwrap_or_default();
+        let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+        let parsed = complete.lines().map(|line| {
+            serde_json::from_str(line).with_context(|| format!("a line of the host's log: {line}"))
+        });
+        parsed.collect()
+    }
+
+    /// The lines about ended passes, from a position of the log on: all mappings and objects.
+    pub fn passes_since(&self, position: usize) -> Result<Vec<Value>> {
+        let mut log = self.log()?.split_off(position);
+        log.retain(|line| line["message"] == "pass");
+        Ok(log)
+    }
+
+    /// The lines about ended passes of one object.
+    pub fn passes_of(&self, name: &str) -> Result<Vec<Value>> {
+        let object = format!("{}/{name}", self.namespace);
+        let mut passes = self.passes_since(0)?;
+        passes.retain(|pass| pass["object"] == object);
+        Ok(passes)
+    }
+
+    // ---- configuration ----
+
+    /// A mapping of this scene's namespace to a plugin's file, without config and grants.
+    pub fn mapping(&self, kind: Resource, plugin: &Path) -> Value {
+        json!({
+            "for": {"apiVersion": kind.api_version, "kind": kind.kind, "namespaces": [self.namespace]},
+            "plugin": {"file": plugin},
+            "serviceAccount": "plugins",
+        })
+    }
+
+    /// A mapping of report jobs to their plugin and this scene's exporter.
+    pub fn report_jobs(&self) -> Result<Value> {
+        let mut mapping = self.mapping(REPORT_JOBS, &plugin("report_job")?);
+        mapping["config"] = json!({"exporter": self.exporter.url()});
+        mapping["grants"] = json!({"http": [{"host": "127.0.0.1:*", "methods": ["PUT"], "path": "/reports/"}]});
+        mapping["queue"] = json!({"priority": ".spec.priority", "notBefore": ".spec.notBefore"});
+        Ok(mapping)
+    }
+
+    /// A mapping of echoes to their plugin.
+    pub fn echoes(&self) -> Result<Value> {
+        Ok(self.mapping(ECHOES, &plugin("echo")?))
+    }
+
+    /// Puts a mapping in force, or whatever else the text is: in a ConfigMap of its own, under its own name.
+    pub async fn map(&self, name: &str, text: &str) -> Result<()> {
+        let data = json!({format!("{name}.yaml"): text});
+        if self.api.find(CONFIG_MAPS, &self.home, name).await?.is_some() {
+            let patch = json!({"data": data});
+            self.api.patch(CONFIG_MAPS, &self.home, name, patch).await?;
+        } else {
+            let labels = json!({"guesthouse.dev/mappings": "true"});
+            let object = json!({"metadata": {"name": name, "labels": labels}, "data": data});
+            self.api.create(CONFIG_MAPS, &self.home, object).await?;
+        }
+        Ok(())
+    }
+
+    /// Maps report jobs to their plugin.
+    pub async fn map_report_jobs(&self) -> Result<()> {
+        self.map("report-jobs", &self.report_jobs()?.to_string())
+            .await
+    }
+
+    // ---- objects ----
+
+    /// Creates a report job as producers do: labelled as pending. Members of `spec` are added to the usual ones.
+    pub async fn job(&self, name: &str, spec: Value) -> Result<Value> {
+        let mut object = json!({
+            "metadata": {"name": name, "labels": {"workqueue.acme.io/phase": "pending"}},
+            "spec": {"report": name},
+        });
+        for (member, value) in spec.as_object().into_iter().flatten() {
+            object["spec"][member] = value.clone();
+        }
+        self.api.create(REPORT_JOBS, &self.namespace, object).await
+    }
+
+    /// The report job of that name.
+    pub async fn read_job(&self, name: &str) -> Result<Value> {
+        self.api.get(REPORT_JOBS, &self.namespace, name).await
+    }
+
+    /// Waits for a report job to look as wanted.
+    pub async fn job_is(
+        &self,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
+        self.object_is(REPORT_JOBS, name, what, wanted).await
+    }
+
+    /// Waits for a report job to be `Done`.
+    pub async fn done(&self, name: &str) -> Result<Value> {
+        self.job_is(name, "Done", |job| job["status"]["phase"] == "Done")
+            .await
+    }
+
+    /// Waits for an object to look as wanted.
+    pub async fn object_is(
+        &self,
+        resource: Resource,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
+        let what = format!("{} {name} is {what}", resource.kind);
+        self.eventually(&what, async || {
+            let object = self.api.find(resource, &self.namespace, name).await?;
+            Ok(object.filter(&wanted))
+        })
+        .await
+    }
+
+    /// Waits until so many report jobs are there and all are `Done` or `Failed`.
+    pub async fn drained(&self, count: usize) -> Result<Vec<Value>> {
+        let terminal =
+            |job: &Value| job["status"]["phase"] == "Done" || job["status"]["phase"] == "Failed";
+        self.eventually(&format!("{count} jobs are drained"), async || {
+            let jobs = self.api.list(REPORT_JOBS, &self.namespace).await?;
+            Ok((jobs.len() == count && jobs.iter().all(terminal)).then_some(jobs))
+        })
+        .await
+    }
+
+    /// The journals of this scene's host.
+    pub async fn journals(&self) -> Result<Vec<Value>> {
+        self.api.list(JOURNALS, &self.home).await
+    }
+
+    /// The journal of the object of that name, if there is one.
+    pub async fn journal(&self, name: &str) -> Result<Option<Value>> {
+        let mut journals = self.journals().await?;
+        journals.retain(|journal| journal["record"]["object"]["name"] == name);
+        ensure!(journals.len() <= 1, "{name} has several journals");
+        Ok(journals.pop())
+    }
+
+    /// Waits for an Event on an object in a namespace; its note.
+    pub async fn told(
+        &self,
+        namespace: &str,
+        about: &str,
+        reason: &str,
+        note: &str,
+    ) -> Result<String> {
+        let what = format!("an Event {reason} on {about} says `{note}`");
+        self.eventually(&what, async || {
+            let events = self.api.events(namespace, about).await?;
+            let found = events
+                .into_iter()
+                .find(|(r, n)| r == reason && n.contains(note));
+            Ok(found.map(|(_, note)| note))
+        })
+        .await
+    }
+
+    /// Defines a kind of the test's own that the echo plugin can serve.
+    pub async fn define(&self, resource: Resource) -> Result<()> {
+        let kinds = crate::api::KINDS;
+        self.api.create(kinds, "", echo_kind(resource)?).await?;
+        Ok(())
+    }
+
+    // ---- what was asked of the servers ----
+
+    /// A position in the audit log.
+    pub fn mark(&self) -> Result<usize> {
+        Ok(self.audit()?.len())
+    }
+
+    /// All writes that this scene's host asked for since a position.
+    pub fn writes_since(&self, mark: usize) -> Result<Vec<AuditEvent>> {
+        let mut events = self.audit()?.split_off(mark);
+        events.retain(|event| event.is_write() && event.user.username == self.user);
+        Ok(events)
+    }
+
+    /// The same, without Events.
+    pub fn writes_but_events_since(&self, mark: usize) -> Result<Vec<AuditEvent>> {
+        let mut writes = self.writes_since(mark)?;
+        writes.retain(|write| !write.concerns("events"));
+        Ok(writes)
+    }
+
+    fn audit(&self) -> Result<Vec<AuditEvent>> {
+        tokio::task::block_in_place(|| self.plane.cluster.audit_events())
+    }
+
+    /// Stops the API server, or lets it go on; its clients see a server that does not answer.
+    pub fn freeze_api_server(&self, freeze: bool) -> Result<()> {
+        let pids = self.plane.cluster.pids();
+        let found = pids.iter().find(|(c, _)| *c == Component::KubeApiserver);
+        let (_, pid) = found.context("the API server runs")?;
+        signal(*pid, if freeze { Signal::STOP } else { Signal::CONT })
+    }
+
+    /// When a report was asked for, in milliseconds since 1970.
+    pub fn attempts(&self, name: &str) -> Vec<u64> {
+        let id = self.report(name);
+        self.exporter.stats().attempts.remove(&id).unwrap_or_default()
+    }
+
+    /// The exporter's id for the report of a job.
+    pub fn report(&self, name: &str) -> String {
+        format!("{}.{name}", self.namespace)
+    }
+
+    // ---- waiting and telling ----
+
+    /// Waits until `probe` finds something; an error ends the wait.
+    pub async fn eventually<T>(
+        &self,
+        what: &str,
+        probe: impl AsyncFnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        eventually(what, probe).await
+    }
+
+    /// Waits until something holds.
+    pub async fn until(&self, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
+        eventually(what, async || Ok(holds()?.then_some(()))).await
+    }
+
+    /// What helps to understand a failure.
+    async fn print(&self) {
+        eprintln!("--- scene {}: exporter {:?}", self.namespace, self.counts());
+        let log = std::fs::read_to_string(self.log_path()).unwrap_or_default();
+        let lines: Vec<_> = log.lines().collect();
+        eprintln!("--- the host's log, {}, ends:", self.log_path().display());
+        for line in &lines[lines.len().saturating_sub(LOG_TAIL)..] {
+            eprintln!("{line}");
+        }
+        let printed = [
+            (EVENTS, &self.home),
+            (REPORT_JOBS, &self.namespace),
+            (ECHOES, &self.namespace),
+            (JOURNALS, &self.home),
+        ];
+        for (resource, namespace) in printed {
+            if let Err(error) = self.print_objects(resource, namespace).await {
+                eprintln!("--- {} cannot be listed: {error:#}", resource.plural);
+            }
+        }
+    }
+
+    fn counts(&self) -> report_exporter::Stats {
+        report_exporter::Stats {
+            attempts: Default::default(),
+            ..self.exporter.stats()
+        }
+    }
+
+    /// Those that are not settled first.
+    async fn print_objects(&self, resource: Resource, namespace: &str) -> Result<()> {
+        let list = self.api.list(resource, namespace);
+        let mut objects = tokio::time::timeout(Duration::from_secs(10), list)
+            .await
+            .map_err(|_| anyhow!("no answer"))??;
+        let settled = |object: &Value| {
+            object["status"]["phase"] == "Done" || object["record"]["outcome"] == "applied"
+        };
+        objects.sort_by_key(settled);
+        eprintln!("--- {} {} in {namespace}", objects.len(), resource.plural);
+        for mut object in objects.into_iter().take(OBJECTS) {
+            if let Some(metadata) = object["metadata"].as_object_mut() {
+                metadata.remove("managedFields");
+            }
+            match serde_saphyr::to_string(&object) {
+                Ok(yaml) => eprintln!("{yaml}"),
+                Err(error) => bail!("print YAML: {error}"),
+            }
+        }
+        Ok(())
+    }
+}
