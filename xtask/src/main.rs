@@ -6,6 +6,7 @@
 mod artifacts;
 mod bench;
 mod cluster;
+mod demo;
 mod generate;
 mod setup;
 mod test;
@@ -29,6 +30,7 @@ enum Task {
     Cluster(cluster::Args),
     Test(test::Args),
     Bench(bench::Args),
+    Demo(demo::Args),
     Tidy(tidy::Args),
     Generate(generate::Args),
 }
@@ -49,6 +51,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Cluster(args) => cluster::run(args),
         Task::Test(args) => test::run(&args),
         Task::Bench(args) => bench::run(&args),
+        Task::Demo(args) => demo::run(&args),
         Task::Tidy(args) => tidy::run(&args),
         Task::Generate(args) => generate::run(&args),
     }

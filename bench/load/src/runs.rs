@@ -59,6 +59,11 @@ struct Line {
     p99_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_ms: Option<f64>,
+    /// To phase and label, whichever came last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    both_p50_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    both_p99_ms: Option<f64>,
     cpu_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu_ms_per_object: Option<f64>,
@@ -183,21 +188,25 @@ pub(crate) async fn latency(args: &Latency) -> Result<()> {
     all_done(&mut track, n + 1, measured, &mut controller).await?;
     let mut line = before.until_now(&api, measured, &controller).await?;
     let seen = track.seen();
-    let mut ms = Vec::with_capacity(n);
+    let (mut done, mut both) = (Vec::with_capacity(n), Vec::with_capacity(n));
     for (name, created) in created {
-        let done = seen
+        let seen = seen
             .get(&name)
-            .with_context(|| format!("{name} was not seen"))?
-            .done;
+            .with_context(|| format!("{name} was not seen"))?;
         // The event may overtake the answer to the creation.
-        ms.push(done.saturating_duration_since(created).as_secs_f64() * 1e3);
+        let since = |at: Instant| at.saturating_duration_since(created).as_secs_f64() * 1e3;
+        done.push(since(seen.done));
+        both.extend(seen.complete.map(since));
     }
-    ms.sort_unstable_by(f64::total_cmp);
+    done.sort_unstable_by(f64::total_cmp);
+    both.sort_unstable_by(f64::total_cmp);
     line.test = "latency";
     line.objects = n;
-    line.p50_ms = quantile(&ms, 500);
-    line.p99_ms = quantile(&ms, 990);
-    line.max_ms = quantile(&ms, 1000);
+    line.p50_ms = quantile(&done, 500);
+    line.p99_ms = quantile(&done, 990);
+    line.max_ms = quantile(&done, 1000);
+    line.both_p50_ms = quantile(&both, 500);
+    line.both_p99_ms = quantile(&both, 990);
     per_object(&mut line, n as u64);
     print(&line)?;
     controller.stop().await

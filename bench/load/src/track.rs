@@ -187,7 +187,14 @@ mod tests {
         let (tell, complete) = watch::channel(0);
         let (shared, mut version) = (Shared::default(), String::new());
         let mut tell_of = |text: &str| {
-            take(text.as_bytes(), Instant::now(), &shared, &tell, &mut version).unwrap();
+            take(
+                text.as_bytes(),
+                Instant::now(),
+                &shared,
+                &tell,
+                &mut version,
+            )
+            .unwrap();
             *complete.borrow()
         };
         let label_first = r#"{"type":"MODIFIED","object":{"metadata":{"name":"a","resourceVersion":"4","labels":{"workqueue.acme.io/phase":"done"}}}}"#;

@@ -1,6 +1,11 @@
 //! Puts the host together and runs it.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    fs::DirBuilder,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use guesthouse_sandbox::{CacheAt, CacheKey, Compiler, Sandbox, SandboxError, Settings};
 
@@ -109,10 +114,7 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
 
 fn settings(options: &HostOptions) -> Result<Settings, SandboxError> {
     let cache = match &options.cache {
-        Some(dir) => Some(CacheAt {
-            key: CacheKey::load_or_create(&dir.join("key"))?,
-            dir: dir.join("compiled"),
-        }),
+        Some(dir) => Some(cache(dir)?),
         None => None,
     };
     let compiler = match &options.compiler {
@@ -126,5 +128,21 @@ fn settings(options: &HostOptions) -> Result<Settings, SandboxError> {
         cache,
         compiler,
         ..Settings::default()
+    })
+}
+
+/// The key lies beside what it vouches for, in a folder that is made if it is absent.
+fn cache(dir: &Path) -> Result<CacheAt, SandboxError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|error| SandboxError::Cache {
+            path: dir.to_owned(),
+            problem: error.to_string(),
+        })?;
+    Ok(CacheAt {
+        key: CacheKey::load_or_create(&dir.join("key"))?,
+        dir: dir.join("compiled"),
     })
 }

@@ -4,6 +4,7 @@
 //! reason. A source that cannot be read, or a plugin that is refused, concerns nobody but the mappings that name it.
 
 use std::{
+    os::unix::fs::MetadataExt,
     path::Path,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -104,6 +105,7 @@ async fn stamp(path: &Path) -> Result<Stamp, std::io::Error> {
     Ok(Stamp {
         changed: meta.modified().ok(),
         len: meta.len(),
+        inode: meta.ino(),
     })
 }
 

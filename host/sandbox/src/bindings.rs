@@ -35,13 +35,35 @@ pub(crate) type Handler<'a> =
 
 impl Exports {
     /// Finds the functions of the contract's version that this host serves.
-    pub(crate) fn find(component: &Component, pre: InstancePre<State>) -> std::result::Result<Self, Refusal> {
-        let missing = |what: &str| refuse(ContractMismatch, format!("the plugin does not export {what}"));
+    pub(crate) fn find(
+        component: &Component,
+        pre: InstancePre<State>,
+    ) -> std::result::Result<Self, Refusal> {
+        let missing = |what: &str| {
+            refuse(
+                ContractMismatch,
+                format!("the plugin does not export {what}"),
+            )
+        };
         let ty = component.component_type();
-        let name = ty.exports(component.engine()).map(|(name, _)| name).find(|name| inspect::is_contract(name));
-        let plugin = name.and_then(|name| component.get_export_index(None, name)).ok_or_else(|| missing("the contract"))?;
-        let find = |name: &str| component.get_export_index(Some(&plugin), name).ok_or_else(|| missing(name));
-        Ok(Self { describe: find("describe")?, reconcile: find("reconcile")?, finalize: find("finalize")?, pre })
+        let name = ty
+            .exports(component.engine())
+            .map(|(name, _)| name)
+            .find(|name| inspect::is_contract(name));
+        let plugin = name
+            .and_then(|name| component.get_export_index(None, name))
+            .ok_or_else(|| missing("the contract"))?;
+        let find = |name: &str| {
+            component
+                .get_export_index(Some(&plugin), name)
+                .ok_or_else(|| missing(name))
+        };
+        Ok(Self {
+            describe: find("describe")?,
+            reconcile: find("reconcile")?,
+            finalize: find("finalize")?,
+            pre,
+        })
     }
 
     pub(crate) fn instantiate(&self, store: &mut Store<State>) -> Result<Instance> {
@@ -59,7 +81,12 @@ impl Exports {
         instance.get_typed_func(store, &self.describe)
     }
 
-    pub(crate) fn handler<'a>(&self, store: &mut Store<State>, instance: &Instance, verb: crate::Verb) -> Result<Handler<'a>> {
+    pub(crate) fn handler<'a>(
+        &self,
+        store: &mut Store<State>,
+        instance: &Instance,
+        verb: crate::Verb,
+    ) -> Result<Handler<'a>> {
         let function = match verb {
             crate::Verb::Reconcile => &self.reconcile,
             crate::Verb::Finalize => &self.finalize,

@@ -10,8 +10,7 @@ use guesthouse_core::{
 use wasmtime::{Store, component::Instance};
 
 use crate::{
-    LogLine, Metering, Plugin,
-    convert, meter,
+    LogLine, Metering, Plugin, convert, meter,
     refuse::{ended, not_opened, refuse},
     slots::Slot,
     state::State,
@@ -73,7 +72,8 @@ impl Guest {
         let mut store = Store::new(&host.engine, State::new(limits));
         store.set_hostcall_fuel(usize::try_from(limits.output.0).unwrap_or(usize::MAX));
         store.set_max_component_handles(MAX_HANDLES);
-        let instance = meter::arm(&mut store, metering, limits).and_then(|()| plugin.0.exports.instantiate(&mut store));
+        let instance = meter::arm(&mut store, metering, limits)
+            .and_then(|()| plugin.0.exports.instantiate(&mut store));
         match instance {
             Ok(instance) => Ok(Self {
                 store,
@@ -98,8 +98,13 @@ impl Guest {
             )
         })?;
         self.store.data_mut().world.now = now.as_second();
-        let function = self.plugin.0.exports.handler(&mut self.store, &self.instance, verb);
-        let function = function.map_err(|error| not_opened(&error, self.store.data_mut(), &self.limits))?;
+        let function = self
+            .plugin
+            .0
+            .exports
+            .handler(&mut self.store, &self.instance, verb);
+        let function =
+            function.map_err(|error| not_opened(&error, self.store.data_mut(), &self.limits))?;
         let reply = convert::with_observation(seen, |seen| function.call(&mut self.store, (seen,)));
         match reply {
             Ok((reply,)) => convert::reply(reply),
@@ -110,8 +115,13 @@ impl Guest {
     /// Asks the plugin to describe itself.
     pub(crate) fn describe(&mut self) -> Result<Descriptor, Refusal> {
         self.spend()?;
-        let function = self.plugin.0.exports.describe(&mut self.store, &self.instance);
-        let function = function.map_err(|error| not_opened(&error, self.store.data_mut(), &self.limits))?;
+        let function = self
+            .plugin
+            .0
+            .exports
+            .describe(&mut self.store, &self.instance);
+        let function =
+            function.map_err(|error| not_opened(&error, self.store.data_mut(), &self.limits))?;
         match function.call(&mut self.store, ()) {
             Ok((descriptor,)) => convert::descriptor(descriptor),
             Err(error) => Err(ended(&error, self.store.data_mut(), &self.limits)),

@@ -209,7 +209,9 @@ fn contract(exports: &[String]) -> Result<(), Refusal> {
 /// Whether an export is the contract's interface in a version that this host serves.
 pub(crate) fn is_contract(export: &str) -> bool {
     let (package, host) = CONTRACT.split_once('@').unwrap_or((CONTRACT, ""));
-    let version = export.strip_prefix(package).and_then(|rest| rest.strip_prefix("/plugin@"));
+    let version = export
+        .strip_prefix(package)
+        .and_then(|rest| rest.strip_prefix("/plugin@"));
     version.is_some_and(|version| same_line(version, host))
 }
 

@@ -95,12 +95,22 @@ fn load(host: &Arc<Shared>, wasm: &[u8]) -> Result<Plugin, Refusal> {
     let linker = wasi::link(&component)
         .map_err(|error| refuse(Host, format!("cannot be linked: {error:#}")))?;
     let pre = linker.instantiate_pre(&component).map_err(|error| {
-        refuse(ContractMismatch, format!("its imports have other types than this host's: {error:#}"))
+        refuse(
+            ContractMismatch,
+            format!("its imports have other types than this host's: {error:#}"),
+        )
     })?;
     let exports = Exports::find(&component, pre)?;
     let name = format!("sha256:{}", hex(&digest));
-    let describe =
-        |descriptor| Plugin::new(host.clone(), exports.clone(), name.clone(), cached, descriptor);
+    let describe = |descriptor| {
+        Plugin::new(
+            host.clone(),
+            exports.clone(),
+            name.clone(),
+            cached,
+            descriptor,
+        )
+    };
     let descriptor = describe(None)
         .open(&Limits::default())
         .and_then(|mut guest| guest.describe())

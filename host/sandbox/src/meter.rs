@@ -82,6 +82,7 @@ impl Meter {
         let sum = self.used.saturating_add(by);
         if sum > self.limit || !fits {
             self.denied = true;
+            self.pending = 0;
             return false;
         }
         self.used = sum;

@@ -54,6 +54,8 @@ pub(crate) struct Output {
     last: VecDeque<String>,
     /// The last lines begin with a panic's own first line: what follows is kept instead of what came before.
     panicking: bool,
+    /// A Python traceback came by: its last line names the exception, and the panic of the runtime around it does not.
+    traceback: bool,
 }
 
 /// A line that has not ended yet.
@@ -73,6 +75,7 @@ impl Output {
             err: Partial::default(),
             last: VecDeque::new(),
             panicking: false,
+            traceback: false,
         }
     }
 
@@ -161,9 +164,15 @@ impl Output {
     }
 
     fn remember(&mut self, line: &str) {
+        self.traceback |= line.starts_with("Traceback (most recent call last)");
         if line.contains("panicked at") {
             self.panicking = true;
-            self.last.clear();
+            let exception = self
+                .last
+                .drain(..)
+                .rfind(|line| !line.trim().is_empty())
+                .filter(|_| self.traceback);
+            self.last.extend(exception);
         } else if self.last.len() == LAST_LINES {
             if self.panicking {
                 return;
@@ -244,6 +253,17 @@ mod tests {
             "{words}"
         );
         assert_eq!(words.lines().count(), LAST_LINES - 1);
+    }
+
+    #[test]
+    fn a_python_exception_is_kept_before_the_panic_of_its_runtime() {
+        let mut output = Output::new(0);
+        output.write(Stream::Err, b"Traceback (most recent call last):\n  File \"/0/app.py\", line 9, in reconcile\nRuntimeError: boom\n");
+        output.write(Stream::Err, b"\nthread '<unnamed>' (1) panicked at runtime/src/lib.rs:1293:29:\nPython function threw an unexpected exception\n");
+        assert_eq!(
+            output.last_words(),
+            "RuntimeError: boom\nthread '<unnamed>' panicked at runtime/src/lib.rs:1293:29:\nPython function threw an unexpected exception"
+        );
     }
 
     #[test]

@@ -76,7 +76,7 @@ pub struct Budget {
 impl Default for Budget {
     fn default() -> Self {
         Self {
-            time: Duration::from_secs(60),
+            time: Duration::from_secs(120),
             memory: 2 << 30,
         }
     }

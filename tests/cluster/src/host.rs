@@ -1,11 +1,13 @@
 //! The host as its users run it: a process, killed and started again at will.
 
 use crate::artifacts::host_binary;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How a host is run.
 #[derive(Clone, Debug)]
@@ -38,8 +40,20 @@ impl Arguments {
 
 /// A running host. It is killed when it is dropped.
 #[derive(Debug)]
-pub struct Host {
-    child: Child,
+pub struct Host(pub(crate) Arc<Process>);
+
+/// The process behind a [`Host`].
+#[derive(Debug)]
+pub(crate) struct Process {
+    pid: u32,
+    children: Mutex<Children>,
+    /// It was asked to end.
+    may_end: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Children {
+    host: Child,
     /// Kills the host should this process be killed before it could; it waits for the end of a pipe that only we hold.
     watchdog: Child,
 }
@@ -54,7 +68,7 @@ impl Host {
     ) -> Result<Self> {
         let file = File::options().create(true).append(true).open(log);
         let file = file.with_context(|| format!("open {}", log.display()))?;
-        let mut child = Command::new(host_binary()?)
+        let mut host = Command::new(host_binary()?)
             .args(["run", "--log-format", "json", "--namespace", namespace])
             .arg("--cache")
             .arg(cache)
@@ -67,11 +81,16 @@ impl Host {
             .stderr(file)
             .spawn()
             .context("start the host")?;
-        match watchdog(child.id()) {
-            Ok(watchdog) => Ok(Self { child, watchdog }),
+        let pid = host.id();
+        match watchdog(pid) {
+            Ok(watchdog) => Ok(Self(Arc::new(Process {
+                pid,
+                children: Mutex::new(Children { host, watchdog }),
+                may_end: AtomicBool::new(false),
+            }))),
             Err(error) => {
-                let _ = child.kill();
-                let _ = child.wait();
+                let _ = host.kill();
+                let _ = host.wait();
                 Err(error)
             }
         }
@@ -79,29 +98,59 @@ impl Host {
 
     /// Its process id.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.0.pid
     }
 
     /// How it ended, if it has.
-    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        self.child.try_wait().context("look at the host")
+    pub fn ended(&self) -> Result<Option<ExitStatus>> {
+        self.0.ended()
     }
 
     /// SIGTERM.
     pub fn terminate(&self) -> Result<()> {
+        self.0.may_end.store(true, Ordering::Relaxed);
         signal(self.pid(), Signal::TERM)
     }
 
     /// SIGKILL, wherever it stands.
-    pub fn kill(self) {}
+    pub fn kill(self) {
+        self.0.kill();
+    }
 }
 
-impl Drop for Host {
-    fn drop(&mut self) {
-        for child in [&mut self.child, &mut self.watchdog] {
+impl Process {
+    fn children(&self) -> MutexGuard<'_, Children> {
+        self.children.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ended(&self) -> Result<Option<ExitStatus>> {
+        self.children().host.try_wait().context("look at the host")
+    }
+
+    /// An error if it ended although nobody asked it to.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.ended()? {
+            Some(status) if !self.may_end.load(Ordering::Relaxed) => {
+                bail!("the host ended by itself: {status}")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn kill(&self) {
+        self.may_end.store(true, Ordering::Relaxed);
+        let mut children = self.children();
+        let children = &mut *children;
+        for child in [&mut children.host, &mut children.watchdog] {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::api::{Api, CONFIG_MAPS, ECHOES, EVENTS, JOURNALS, NAMESPACES, REPORT_JOBS, Resource};
 use crate::artifacts::plugin;
-use crate::host::{Arguments, Host, signal};
+use crate::host::{Arguments, Host, Process, signal};
 use crate::plane::{Plane, echo_kind};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use futures::FutureExt;
@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long a test waits for one thing: far beyond what anything here takes on a busy machine.
@@ -84,6 +85,7 @@ pub struct Scene<'a> {
     pub dir: PathBuf,
     kubeconfig: PathBuf,
     user: String,
+    hosts: Mutex<Vec<Weak<Process>>>,
 }
 
 impl<'a> Scene<'a> {
@@ -100,6 +102,7 @@ impl<'a> Scene<'a> {
             dir: plane.dir.join(name),
             kubeconfig: plane.cluster.client_kubeconfig(&user, &["system:masters"])?,
             user,
+            hosts: Mutex::default(),
         };
         std::fs::create_dir_all(&scene.dir)?;
         for namespace in [&scene.home, &scene.namespace] {
@@ -119,17 +122,29 @@ impl<'a> Scene<'a> {
     /// Starts a host.
     pub fn host_with(&self, how: &Arguments) -> Result<Host> {
         let cache = self.plane.dir.join("cache");
-        Host::start(&self.kubeconfig, &self.home, &cache, &self.log_path(), how)
+        let host = Host::start(&self.kubeconfig, &self.home, &cache, &self.log_path(), how)?;
+        self.hosts().push(Arc::downgrade(&host.0));
+        Ok(host)
     }
 
     /// Ends a host by SIGTERM and checks that it ended well.
-    pub async fn stop(&self, mut host: Host) -> Result<()> {
+    pub async fn stop(&self, host: Host) -> Result<()> {
         host.terminate()?;
         let ended = self
             .eventually("the host ends after SIGTERM", async || host.ended())
             .await?;
         ensure!(ended.success(), "the host ended with {ended}");
         Ok(())
+    }
+
+    fn hosts(&self) -> MutexGuard<'_, Vec<Weak<Process>>> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A host that ends by itself is a failure, whatever is waited for.
+    fn check_hosts(&self) -> Result<()> {
+        let hosts: Vec<_> = self.hosts().iter().filter_map(Weak::upgrade).collect();
+        hosts.iter().try_for_each(|host| host.check())
     }
 
     fn log_path(&self) -> PathBuf {
@@ -357,14 +372,19 @@ impl<'a> Scene<'a> {
     pub async fn eventually<T>(
         &self,
         what: &str,
-        probe: impl AsyncFnMut() -> Result<Option<T>>,
+        mut probe: impl AsyncFnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        eventually(what, probe).await
+        eventually(what, async || {
+            self.check_hosts()?;
+            probe().await
+        })
+        .await
     }
 
     /// Waits until something holds.
     pub async fn until(&self, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
-        eventually(what, async || Ok(holds()?.then_some(()))).await
+        self.eventually(what, async || Ok(holds()?.then_some(())))
+            .await
     }
 
     /// What helps to understand a failure.

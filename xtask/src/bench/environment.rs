@@ -18,7 +18,10 @@ pub(crate) fn describe(kubernetes: &str) -> Result<String> {
         memory_gib().unwrap_or(0),
         first_line("/proc/sys/kernel/osrelease"),
         guesthouse_local::ETCD_VERSION,
-        said(Command::new("rustc").arg("--version")).split(" (").next().unwrap_or_default(),
+        said(Command::new("rustc").arg("--version"))
+            .split(" (")
+            .next()
+            .unwrap_or_default(),
         version("wasmtime"),
         version("kube"),
         version("tokio"),

@@ -40,7 +40,10 @@ impl Results {
         writeln!(self.file, "{text}").context("write a result")?;
         println!("{}", shown(&line));
         if line["child_cpu_s"].as_f64().unwrap_or(0.0) > 0.0 {
-            eprintln!("note: a child of {} used CPU; was the plugin compiled within the measurement?", line["name"]);
+            eprintln!(
+                "note: a child of {} used CPU; was the plugin compiled within the measurement?",
+                line["name"]
+            );
         }
         self.lines.push(line);
         Ok(())
@@ -125,6 +128,8 @@ const LATENCY: Columns<'_> = &[
     ("p50_ms", "p50 ms"),
     ("p99_ms", "p99 ms"),
     ("max_ms", "max ms"),
+    ("both_p50_ms", "p50 ms to both writes"),
+    ("both_p99_ms", "p99 ms to both writes"),
     ("cpu_ms_per_object", "CPU ms/object"),
     ("writes_per_object", "writes/object"),
 ];
@@ -139,15 +144,33 @@ const IDLE: Columns<'_> = &[
 pub(crate) fn report(results: &Results) -> String {
     let mut text = String::new();
     if results.has("drain") {
-        let _ = writeln!(text, "### Drain: {} objects exist, the controller starts\n", objects(results, "drain"));
-        compare(&mut text, results, "drain", &[NATIVE, NATIVE_32, HOST], DRAIN);
+        let _ = writeln!(
+            text,
+            "### Drain: {} objects exist, the controller starts\n",
+            objects(results, "drain")
+        );
+        compare(
+            &mut text,
+            results,
+            "drain",
+            &[NATIVE, NATIVE_32, HOST],
+            DRAIN,
+        );
     }
     if results.has("latency") {
-        let _ = writeln!(text, "### Latency: {} objects created at a steady rate, creation answered to `Done` seen\n", objects(results, "latency"));
+        let _ = writeln!(
+            text,
+            "### Latency: {} objects created at a steady rate, creation answered to `Done` seen\n",
+            objects(results, "latency")
+        );
         compare(&mut text, results, "latency", &[NATIVE, HOST], LATENCY);
     }
     if results.has("idle") {
-        let _ = writeln!(text, "### Idle: {} settled objects of 3.3 KB\n", objects(results, "idle"));
+        let _ = writeln!(
+            text,
+            "### Idle: {} settled objects of 3.3 KB\n",
+            objects(results, "idle")
+        );
         compare(&mut text, results, "idle", &[NATIVE, HOST], IDLE);
     }
     if results.has("call") {
@@ -182,7 +205,11 @@ fn compare(text: &mut String, results: &Results, test: &str, names: &[&str], col
         let _ = write!(text, "| *{HOST} / {name}* | |");
         for (column, _) in columns {
             let ratio = ratio(results, test, name, column);
-            let _ = write!(text, " {} |", ratio.map_or_else(String::new, |r| format!("*{r:.2}*")));
+            let _ = write!(
+                text,
+                " {} |",
+                ratio.map_or_else(String::new, |r| format!("*{r:.2}*"))
+            );
         }
         let _ = writeln!(text, " |");
     }
@@ -196,7 +223,9 @@ fn ratio(results: &Results, test: &str, name: &str, column: &str) -> Option<f64>
 }
 
 fn calls(text: &mut String, results: &Results) {
-    text.push_str("### A plugin's call alone: fresh instance, call, drop, on an object of 2 KB\n\n");
+    text.push_str(
+        "### A plugin's call alone: fresh instance, call, drop, on an object of 2 KB\n\n",
+    );
     text.push_str("| plugin | open µs | call µs | drop µs | all µs | all, p99 µs | plugin KB |\n|---|---|---|---|---|---|---|\n");
     for name in ["report-job", "peer-plugin"] {
         let _ = write!(text, "| {name} |");
@@ -205,7 +234,11 @@ fn calls(text: &mut String, results: &Results) {
             let _ = write!(text, " {} |", value.map_or_else(String::new, number));
         }
         let bytes = results.median("call", name, "plugin_bytes");
-        let _ = writeln!(text, " {} |", bytes.map_or_else(String::new, |b| number(b / 1e3)));
+        let _ = writeln!(
+            text,
+            " {} |",
+            bytes.map_or_else(String::new, |b| number(b / 1e3))
+        );
     }
     text.push('\n');
 }
@@ -215,8 +248,16 @@ fn goals(text: &mut String, results: &Results) {
     let mut rows = Vec::new();
     for (test, name, what) in [
         ("drain", NATIVE, "CPU per object in a drain, against native"),
-        ("drain", NATIVE_32, "CPU per object in a drain, against native with 32 at once"),
-        ("latency", NATIVE, "CPU per object at a steady rate, against native"),
+        (
+            "drain",
+            NATIVE_32,
+            "CPU per object in a drain, against native with 32 at once",
+        ),
+        (
+            "latency",
+            NATIVE,
+            "CPU per object at a steady rate, against native",
+        ),
     ] {
         if let Some(ratio) = ratio(results, test, name, "cpu_ms_per_object") {
             rows.push((what, 1.5, ratio, "×"));
@@ -231,7 +272,11 @@ fn goals(text: &mut String, results: &Results) {
     text.push_str("| goal | at most | measured | |\n|---|---|---|---|\n");
     for (what, most, value, unit) in rows {
         let verdict = if value <= most { "met" } else { "**missed**" };
-        let _ = writeln!(text, "| {what} | {most}{unit} | {}{unit} | {verdict} |", number(value));
+        let _ = writeln!(
+            text,
+            "| {what} | {most}{unit} | {}{unit} | {verdict} |",
+            number(value)
+        );
     }
 }
 
@@ -272,9 +317,7 @@ mod tests {
 
     #[test]
     fn a_ratio_is_of_medians_and_decides_the_goal() {
-        let line = |name: &str, cpu: f64| {
-            serde_json::json!({"test": "drain", "name": name, "objects": 10, "cpu_s": 1.0, "cpu_ms_per_object": cpu, "strangers": 0.1})
-        };
+        let line = |name: &str, cpu: f64| serde_json::json!({"test": "drain", "name": name, "objects": 10, "cpu_s": 1.0, "cpu_ms_per_object": cpu, "strangers": 0.1});
         let results = results(&[
             line(NATIVE, 1.0),
             line(NATIVE, 9.0),
@@ -284,7 +327,10 @@ mod tests {
             line(HOST, 3.5),
         ]);
         let text = report(&results);
-        assert!(text.contains("| *guesthouse / native* | | | *1.50* |"), "{text}");
+        assert!(
+            text.contains("| *guesthouse / native* | | | *1.50* |"),
+            "{text}"
+        );
         assert!(text.contains("| 1.5× | 1.50× | met |"), "{text}");
         assert!(text.contains("10 objects exist"), "{text}");
     }

@@ -89,7 +89,8 @@ pub(super) fn dependencies_point_down(tree: &Tree, _: &Sources) -> Vec<Finding> 
     findings
 }
 
-/// A crate with lints of its own, or none, is outside of what all others obey.
+/// A crate with lints of its own, or none, is outside of what all others obey. (One that is a workspace of its own has
+/// none to inherit.)
 pub(super) fn lints_are_inherited(tree: &Tree, _: &Sources) -> Vec<Finding> {
     let inherits = |text: &str| {
         let after = text.lines().skip_while(|line| line.trim() != "[lints]");
@@ -100,7 +101,7 @@ pub(super) fn lints_are_inherited(tree: &Tree, _: &Sources) -> Vec<Finding> {
     };
     let own = tree.packages.iter().filter(|package| {
         let text = tree.files.get(&package.manifest);
-        text.is_some_and(|text| !inherits(text))
+        text.is_some_and(|text| !inherits(text) && !text.lines().any(|line| line == "[workspace]"))
     });
     own.map(|package| {
         Finding::new(

@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_word_is_not_found_inside_a_longer_one() {
         let code = "HashMap MyHashMap HashMaps a::HashMap<";
-        assert_eq!(words(code, "HashMap").collect::<Vec<_>>(), [0, 29]);
+        assert_eq!(words(code, "HashMap").collect::<Vec<_>>(), [0, 30]);
     }
 
     #[test]

@@ -56,10 +56,9 @@ impl Tree {
                 files.insert(path, text);
             }
         }
-        Ok(Self {
-            files,
-            packages: packages()?,
-        })
+        let mut packages = packages()?;
+        packages.extend(apart(&files, &packages));
+        Ok(Self { files, packages })
     }
 
     pub(super) fn package(&self, name: &str) -> Option<&Package> {
@@ -138,6 +137,27 @@ fn packages() -> Result<Vec<Package>> {
     let metadata: Metadata =
         serde_json::from_slice(&output.stdout).context("parse cargo metadata")?;
     Ok(metadata.packages.into_iter().map(package).collect())
+}
+
+/// Packages that are workspaces of their own: cargo does not tell of them here, but their files belong to somebody.
+fn apart(files: &BTreeMap<String, String>, members: &[Package]) -> Vec<Package> {
+    let is_apart = |path: &&String| {
+        path.ends_with("/Cargo.toml") && !members.iter().any(|member| member.manifest == **path)
+    };
+    let package = |manifest: &String| {
+        let folder = manifest.trim_end_matches("Cargo.toml");
+        let targets = [("lib", "src/lib.rs"), ("bin", "src/main.rs")].map(|(kind, file)| Target {
+            kind: kind.to_owned(),
+            root: format!("{folder}{file}"),
+        });
+        Package {
+            name: folder.to_owned(),
+            manifest: manifest.clone(),
+            dependencies: Vec::new(),
+            targets: targets.into(),
+        }
+    };
+    files.keys().filter(is_apart).map(package).collect()
 }
 
 fn package(raw: RawPackage) -> Package {

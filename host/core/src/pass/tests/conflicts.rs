@@ -228,6 +228,17 @@ fn a_journal_goes_only_when_the_server_itself_says_that_its_object_is_gone() {
 }
 
 #[test]
+fn a_journal_that_somebody_took_away_brings_a_call_although_the_object_is_the_same() {
+    let mut sim = Sim::new(report_job, json!({}));
+    sim.pass(false);
+    sim.pass(false);
+    sim.cluster.journals.clear();
+    sim.pass(false);
+    assert_eq!(sim.names(), ["call", "end"]);
+    assert_eq!(sim.exporter.sends.len(), 1);
+}
+
+#[test]
 fn a_recreated_object_starts_without_the_old_ones_receipts_and_its_journal_goes() {
     let mut sim = Sim::new(report_job, json!({}));
     sim.settle();

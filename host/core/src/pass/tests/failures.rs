@@ -239,3 +239,18 @@ fn a_kind_without_a_status_is_handled_and_a_plugin_that_wants_one_is_denied() {
     assert!(end.cause.unwrap().message.contains("no /status"));
     assert_eq!(sim.names(), ["call", "journal", "tell", "end"]);
 }
+
+/// kubernetes#98175: notes over 1,024 bytes are refused.
+#[test]
+fn no_event_is_longer_than_what_kubernetes_takes() {
+    fn long(_: &crate::contract::Observation) -> Said {
+        Err(crate::refusal::Refusal::new(
+            crate::refusal::RefusalKind::Panic,
+            "é".repeat(2000),
+        ))
+    }
+    let mut sim = Sim::new(long, json!({}));
+    sim.pass(false);
+    assert!(sim.cluster.events[0].note.len() <= 1024);
+    assert!(sim.cluster.journal("job").message.len() <= 1024);
+}

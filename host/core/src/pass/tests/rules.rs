@@ -327,21 +327,6 @@ fn trouble_is_told_when_it_begins_and_when_it_changes_and_not_while_it_lasts() {
     );
 }
 
-/// kubernetes#98175: notes over 1,024 bytes are refused.
-#[test]
-fn no_event_is_longer_than_what_kubernetes_takes() {
-    fn long(_: &crate::contract::Observation) -> Said {
-        Err(crate::refusal::Refusal::new(
-            crate::refusal::RefusalKind::Panic,
-            "é".repeat(2000),
-        ))
-    }
-    let mut sim = Sim::new(long, json!({}));
-    sim.pass(false);
-    assert!(sim.cluster.events[0].note.len() <= 1024);
-    assert!(sim.cluster.journal("job").message.len() <= 1024);
-}
-
 #[test]
 fn now_is_the_start_of_the_pass_in_whole_seconds_in_all_rounds() {
     let mut sim = Sim::new(two_sends, json!({}));
