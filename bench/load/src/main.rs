@@ -13,6 +13,7 @@ mod track;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 #[derive(Parser)]
 #[command(name = "guesthouse-bench", about)]
@@ -63,8 +64,18 @@ struct Measured {
     command: Vec<String>,
 }
 
-fn main() -> anyhow::Result<()> {
-    let command = match Cli::parse().command {
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    let command = match command {
         Command::Call(args) => return call::run(&args),
         other => other,
     };

@@ -78,10 +78,14 @@ impl Controller {
     pub(crate) fn check(&mut self, measured: &Measured) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
-            Some(status) => bail!(
-                "the controller ended early ({status}), see {}",
-                measured.log.display()
-            ),
+            Some(status) => {
+                let log = std::fs::read_to_string(&measured.log).unwrap_or_default();
+                bail!(
+                    "the controller ended early ({status}), see {}; its last line: {}",
+                    measured.log.display(),
+                    log.lines().last().unwrap_or_default()
+                )
+            }
         }
     }
 

@@ -10,6 +10,9 @@ use crate::units::Span;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub i64);
 
+/// The last second of RFC 3339.
+const NEVER: &str = "9999-12-31T23:59:59Z";
+
 /// A text that is no point in time.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("`{0}` is not a point in time; write RFC 3339, as in 2026-11-29T21:53:00Z")]
@@ -21,6 +24,10 @@ impl Time {
 
     /// Reads RFC 3339 with any offset.
     pub fn parse(text: &str) -> Result<Self, TimeError> {
+        // What people write for "never", and what is printed for it; beyond the range of the library.
+        if text == NEVER {
+            return Ok(Self::NEVER);
+        }
         let at: jiff::Timestamp = text.parse().map_err(|_| TimeError(text.to_owned()))?;
         Ok(Self(at.as_millisecond()))
     }
@@ -60,8 +67,7 @@ impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_millisecond(self.0) {
             Ok(at) => write!(f, "{at}"),
-            // Beyond the year 9999 there is no RFC 3339.
-            Err(_) => f.write_str("9999-12-31T23:59:59Z"),
+            Err(_) => f.write_str(NEVER),
         }
     }
 }
@@ -95,5 +101,10 @@ mod tests {
     fn a_deadline_beyond_all_times_is_clamped() {
         assert_eq!(Time(0).after(Span(u64::MAX)), Time::NEVER);
         assert_eq!(Time::NEVER.to_string(), "9999-12-31T23:59:59Z");
+        assert_eq!(
+            Time::parse("9999-12-31T23:59:59Z"),
+            Ok(Time::NEVER),
+            "what is printed can be read back"
+        );
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct Terminal {
     /// A line stands that may be written over.
     open: bool,
     /// What was last said of a thing that moves.
-    last: usize,
+    last: Option<usize>,
 }
 
 impl Terminal {
@@ -27,7 +27,7 @@ impl Terminal {
             moves,
             colors: moves && std::env::var_os("NO_COLOR").is_none(),
             open: false,
-            last: usize::MAX,
+            last: None,
         }
     }
 
@@ -91,9 +91,12 @@ impl Terminal {
             let _ = write!(stdout(), "\r\x1b[K{text}");
             let _ = stdout().flush();
             self.open = true;
-        } else if self.last.abs_diff(left) * 10 >= total || (left == 0 && self.last != 0) {
+        } else if self
+            .last
+            .is_none_or(|last| left != last && (left == 0 || (last.abs_diff(left)) * 10 >= total))
+        {
             line(&text);
-            self.last = left;
+            self.last = Some(left);
         }
     }
 
@@ -102,7 +105,7 @@ impl Terminal {
         if std::mem::take(&mut self.open) {
             line("");
         }
-        self.last = usize::MAX;
+        self.last = None;
     }
 
     pub(super) fn end(&mut self, holds: bool) {

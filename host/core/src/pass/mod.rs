@@ -289,8 +289,15 @@ impl Pass {
 
     /// Another plugin, mapping or generation: what was given up is taken up again.
     fn basis(&self) -> String {
+        // A kind without generations has only its version to tell a new wish by.
+        let unnumbered = self
+            .object
+            .as_ref()
+            .filter(|object| object.generation == 0)
+            .map(|object| object.version.as_str());
         Hash::of("retry")
             .part(self.generation().to_le_bytes())
+            .maybe(unnumbered)
             .part(&self.terms.digest)
             .part(&self.terms.mapping.basis)
             .hex()

@@ -107,7 +107,7 @@ impl Supervisor {
             .get(&key.mapping)
             .and_then(|name| self.mappings.get_mut(name))
         {
-            if end.outcome == Outcome::Gone {
+            if end.outcome == Outcome::Gone && end.wake.is_none() {
                 runtime.keys.remove(&key.object);
             } else {
                 runtime.keys.insert(
