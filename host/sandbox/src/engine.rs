@@ -105,14 +105,6 @@ fn pool(slots: u32) -> Option<PoolingAllocationConfig> {
         .total_gc_heaps(slots)
         // Tables are small: overwriting one costs less than giving its page back and taking a fault for the next.
         .table_keep_resident(64 << 10);
-    let keep: usize = std::env::var("KEEP")
-        .ok()
-        .and_then(|t| t.parse().ok())
-        .unwrap_or(0);
-    pool.linear_memory_keep_resident(keep);
-    if std::env::var("SCAN").is_ok() {
-        pool.pagemap_scan(wasmtime::Enabled::Yes);
-    }
     Some(pool)
 }
 

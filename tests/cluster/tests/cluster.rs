@@ -1,6 +1,17 @@
 //! Guesthouse on a real API server: each test is one claim. They share a control plane and run side by side.
 
 mod cluster {
+    mod configuration;
+    mod deletion;
     mod drain;
+    mod hostile;
+    mod kinds;
+    mod order;
+    mod outage;
+    mod render;
     mod retries;
+    mod settled;
+    mod spec;
+    mod swap;
+    mod values;
 }

@@ -52,13 +52,13 @@ fn a_host_killed_at_five_random_moments_makes_each_of_200_reports_once_and_forge
             let fail = Fail::times(Mode::Lost, 1).only(scene.report(&name(number)));
             scene.exporter.fail(fail);
         }
-        scene.exporter.delay(50);
+        scene.exporter.delay(80);
         // Four at a time, so that there is always something in flight.
         let how = Arguments::with(&["--http-in-flight", "4"]);
         let mut attempts = 0;
         for kill in 1..=5 {
             let host = scene.host_with(&how)?;
-            let made = 30 * kill - random.below(25);
+            let made = 28 * kill - random.below(25);
             let pause = Duration::from_millis(random.below(100));
             scene
                 .eventually(&format!("{made} reports are made"), async || {
