@@ -18,7 +18,8 @@ use guesthouse_core::{
     time::Time,
 };
 use guesthouse_sandbox::{Plugin, Verb};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::{args::RenderArgs, crd, exit::Refused, yaml};
 
@@ -53,9 +54,27 @@ pub(crate) fn run(args: &RenderArgs) -> Result<()> {
         steps: Vec::new(),
     };
     let end = rendering.drive(object, now)?;
-    let text =
-        yaml::print(&json!({"calls": rendering.calls, "plan": rendering.steps, "end": end}))?;
-    yaml::out(&text)
+    yaml::out(&yaml::print(&Rendered {
+        calls: rendering.calls,
+        plan: rendering.steps,
+        end,
+    })?)
+}
+
+/// What is printed, in this order.
+#[derive(Serialize)]
+struct Rendered {
+    calls: Vec<Value>,
+    plan: Vec<Planned>,
+    end: Value,
+}
+
+/// One step that the host would take.
+#[derive(Serialize)]
+struct Planned {
+    step: &'static str,
+    r#as: String,
+    content: Value,
 }
 
 /// What the API server would have given it: without uid and version nothing could be planned.
@@ -121,7 +140,7 @@ struct Rendering {
     terms: Arc<Terms>,
     receipts: Vec<Receipt>,
     calls: Vec<Value>,
-    steps: Vec<Value>,
+    steps: Vec<Planned>,
 }
 
 impl Rendering {
@@ -291,11 +310,11 @@ impl Rendering {
             | StepAction::DropJournal { .. }
             | StepAction::End(_) => return,
         };
-        let mut entry = Map::new();
-        entry.insert("step".into(), json!(step.action.name()));
-        entry.insert("as".into(), json!(step.identity.to_string()));
-        entry.insert("content".into(), content);
-        self.steps.push(Value::Object(entry));
+        self.steps.push(Planned {
+            step: step.action.name(),
+            r#as: step.identity.to_string(),
+            content,
+        });
     }
 }
 

@@ -133,7 +133,7 @@ impl Facts {
             claim(
                 took >= LEAST_MILLISECONDS,
                 format!(
-                    "its retries waited 1, 2, 4 and 8 s: {} s in all",
+                    "its retries waited at least 1, 2, 4 and 8 s: {} s in all",
                     seconds(took)
                 ),
             ),

@@ -9,7 +9,7 @@ use report_exporter::Exporter;
 use std::cell::RefCell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// A cluster, two namespaces on it, and a folder. Dropping the value removes what was made, unless it is to be kept.
 pub(super) struct World {
@@ -117,11 +117,17 @@ impl World {
     /// # Errors
     /// What kubectl says against it.
     pub(super) fn kubectl(&self, args: &[&str]) -> Result<String> {
-        self.kubectl_with(args, "")
+        Ok(self.kubectl_with(args, "")?.0)
     }
 
-    /// The same with that text as its input.
-    pub(super) fn kubectl_with(&self, args: &[&str], input: &str) -> Result<String> {
+    /// What a user sees of it: kubectl says on stderr that there is nothing to list.
+    pub(super) fn kubectl_shown(&self, args: &[&str]) -> Result<String> {
+        let (output, said) = self.kubectl_with(args, "")?;
+        Ok(if output.is_empty() { said } else { output })
+    }
+
+    /// Output and what was said beside it, with that text as input.
+    fn kubectl_with(&self, args: &[&str], input: &str) -> Result<(String, String)> {
         self.interrupt.check()?;
         let result = self.run(args, input);
         // Ctrl-C reaches kubectl, too: then this is why it failed.
@@ -129,10 +135,11 @@ impl World {
         result
     }
 
-    fn run(&self, args: &[&str], input: &str) -> Result<String> {
+    fn run(&self, args: &[&str], input: &str) -> Result<(String, String)> {
         let shown = format!("kubectl {}", args.join(" "));
         let target = self.target.as_ref().context("the cluster is closed")?;
-        let mut child = command(target)
+        let mut child = target
+            .kubectl()
             .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -146,13 +153,13 @@ impl World {
         let output = child
             .wait_with_output()
             .with_context(|| format!("wait for {shown}"))?;
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         if !output.status.success() {
-            bail!(
-                "{shown}: {}",
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
+            bail!("{shown}: {said}");
         }
-        String::from_utf8(output.stdout).with_context(|| format!("read the output of {shown}"))
+        let text = String::from_utf8(output.stdout)
+            .with_context(|| format!("read the output of {shown}"))?;
+        Ok((text, said))
     }
 
     /// Applies a manifest with CustomResourceDefinitions or namespaces, and remembers what was not there before.
@@ -176,7 +183,7 @@ impl World {
         if !is_local && !missing {
             return Ok("it is there already and is left as it is\n".to_owned());
         }
-        self.kubectl_with(&["apply", "-f", "-"], manifest)
+        Ok(self.kubectl_with(&["apply", "-f", "-"], manifest)?.0)
     }
 
     /// Removes what was made and ends the cluster if it is ours.
@@ -239,10 +246,6 @@ impl World {
         }
         terminal.command(&format!("rm -r '{}'", self.folder.display()));
     }
-}
-
-fn command(target: &Target) -> Command {
-    target.kubectl()
 }
 
 impl Drop for World {

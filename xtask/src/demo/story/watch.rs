@@ -26,7 +26,7 @@ impl Story<'_> {
         self.terminal
             .command(&format!("kubectl -n {namespace} {}", args.join(" ")));
         let all = [&["-n", namespace], args].concat();
-        let table = self.world.kubectl(&all)?;
+        let table = self.world.kubectl_shown(&all)?;
         self.terminal.table(&table, rows);
         Ok(())
     }
