@@ -15,7 +15,7 @@ mod world;
 
 use crate::artifacts::{guest_plugins, host_binary, target_dir};
 use crate::setup;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Parser;
 use guesthouse_local::Binaries;
 use interrupt::{Interrupt, Interrupted};
@@ -78,7 +78,10 @@ struct Built {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    // Until here Ctrl-C ends cargo and this program as it ends anything.
+    if let Some(missing) = args.cluster()?.filter(|path| !path.is_file()) {
+        bail!("no kubeconfig at {}", missing.display());
+    }
+    // While this builds, Ctrl-C ends cargo and this program as it ends anything.
     let built = Built {
         binaries: setup::ensure_all()?,
         host: host_binary()?,

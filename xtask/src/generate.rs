@@ -21,8 +21,8 @@ pub(crate) struct Args {
     check: bool,
 }
 
-/// Plugins of the workspace whose definition is committed beside them: folder, file.
-const PLUGINS: &[(&str, &str)] = &[("report-job", "report_job.wasm"), ("echo", "echo.wasm")];
+/// Plugins that bring a definition, which is committed beside them: folder, file.
+const PLUGINS: &[(&str, &str)] = &[("report-job", "report_job.wasm")];
 
 /// Characters in a line of a help text.
 const WIDTH: usize = 100;

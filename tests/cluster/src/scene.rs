@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -320,6 +321,11 @@ impl<'a> Scene<'a> {
         let kinds = crate::api::KINDS;
         self.api.create(kinds, "", echo_kind(resource)?).await?;
         Ok(())
+    }
+
+    /// kubectl, as the administrator.
+    pub fn kubectl(&self) -> Command {
+        self.plane.cluster.kubectl()
     }
 
     // ---- what was asked of the servers ----

@@ -8,6 +8,7 @@ use guesthouse_core::{
     pass::{Terms, short_digest},
     queue::{MappingId, Why},
 };
+use guesthouse_sandbox::Plugin;
 
 use super::{Supervisor, kind_name, kinds::facts, mappings::Serving};
 
@@ -48,8 +49,9 @@ impl Supervisor {
             .as_ref()
             .map(|plugin| fits(plugin.descriptor(), &checked));
         let trouble = problem.or_else(|| fits.and_then(Result::err));
-        let plugin = match (plugin, trouble) {
-            (Some(plugin), None) => plugin,
+        let good = trouble.is_none();
+        let (plugin, checked) = match (plugin, trouble) {
+            (Some(plugin), None) => (plugin, checked),
             (_, trouble) => {
                 let why = trouble.unwrap_or_default();
                 let last = match &before {
@@ -62,9 +64,8 @@ impl Supervisor {
                     "PluginRefused",
                     format!("mapping {name}: {why}; {last}"),
                 );
-                // What the mapping says beside its plugin is in force with the last good one.
                 match &before {
-                    Some(serving) => serving.plugin.clone(),
+                    Some(serving) => last_good(serving, checked),
                     None => return,
                 }
             }
@@ -82,10 +83,17 @@ impl Supervisor {
             usize::try_from(checked.mapping.concurrency).unwrap_or(1),
             retry.base,
         );
-        self.put_in_force(name, before, serving);
+        self.put_in_force(name, before, serving, good);
     }
 
-    fn put_in_force(&mut self, name: &str, before: Option<Serving>, serving: Serving) {
+    /// `good`: what is configured now serves, and not the last good version of it.
+    fn put_in_force(
+        &mut self,
+        name: &str,
+        before: Option<Serving>,
+        serving: Serving,
+        good: bool,
+    ) {
         let covers = |terms: &Terms| {
             (
                 terms.digest.clone(),
@@ -103,16 +111,12 @@ impl Supervisor {
         );
         let kind = kind_name(&serving.terms.mapping.kind);
         let note = format!("mapping {name}: {plugin} ({digest}) serves {kind}");
-        let is_last_good = self
-            .sources
-            .get(&serving.terms.mapping.mapping.plugin)
-            .is_some_and(|source| source.problem.is_some());
         let Some(runtime) = self.mappings.get_mut(name) else {
             return;
         };
         runtime.serving = Some(serving);
         let place = runtime.place.clone();
-        if !is_last_good {
+        if good {
             self.tell(&place, EventType::Normal, "MappingActive", note);
         }
         if !same {
@@ -155,6 +159,16 @@ impl Supervisor {
         };
         runtime.serving = None;
         self.queue.remove_mapping(runtime.id);
+    }
+}
+
+/// What serves while the plugin that is configured cannot: the last good plugin, with all else that the mapping says now where
+/// that fits it, else with what it said then.
+fn last_good(serving: &Serving, checked: Arc<CheckedMapping>) -> (Plugin, Arc<CheckedMapping>) {
+    let plugin = serving.plugin.clone();
+    match fits(plugin.descriptor(), &checked) {
+        Ok(()) => (plugin, checked),
+        Err(_) => (plugin, serving.terms.mapping.clone()),
     }
 }
 

@@ -20,7 +20,7 @@ const WAYS: [(&str, &str); 8] = [
 fn a_hostile_plugin_is_refused_by_name_backs_off_and_holds_up_no_other_mapping() -> Result<()> {
     scenario("hostile", async |scene| {
         let mut mapping = scene.echoes()?;
-        mapping["limits"] = json!({"time": "200ms"});
+        mapping["limits"] = json!({"time": "200ms", "memory": "192Mi"});
         mapping["retry"] = json!({"base": "2s", "limit": 10});
         scene.map("hostile", &mapping.to_string()).await?;
         scene.map_report_jobs().await?;
