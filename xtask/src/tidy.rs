@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         );
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("tidy: {} findings", findings.len());
+    eprintln!("tidy: findings: {}", findings.len());
     Ok(ExitCode::FAILURE)
 }
 

@@ -20,11 +20,7 @@ pub struct Resource {
     pub plural: &'static str,
 }
 
-const fn resource(
-    api_version: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-) -> Resource {
+const fn resource(api_version: &'static str, kind: &'static str, plural: &'static str) -> Resource {
     Resource {
         api_version,
         kind,
@@ -69,6 +65,17 @@ impl Resource {
         }
         path
     }
+}
+
+/// What an Event says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// `Normal` or `Warning`.
+    pub type_: String,
+    /// CamelCase.
+    pub reason: String,
+    /// In words.
+    pub note: String,
 }
 
 /// A client of the API server as the administrator. Its connection lives in the runtime that it was made in.
@@ -190,15 +197,19 @@ impl Api {
         Ok(())
     }
 
-    /// Reasons and notes of the Events about an object, oldest first.
-    pub async fn events(&self, namespace: &str, about: &str) -> Result<Vec<(String, String)>> {
+    /// The Events about an object, oldest first.
+    pub async fn events(&self, namespace: &str, about: &str) -> Result<Vec<Event>> {
         let mut events = self.list(EVENTS, namespace).await?;
         events.retain(|event| event["regarding"]["name"] == about);
         events.sort_by_key(|event| event["eventTime"].to_string());
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Ok(events
             .iter()
-            .map(|event| (text(&event["reason"]), text(&event["note"])))
+            .map(|event| Event {
+                type_: text(&event["type"]),
+                reason: text(&event["reason"]),
+                note: text(&event["note"]),
+            })
             .collect())
     }
 }

@@ -14,7 +14,7 @@ mod plane;
 mod scene;
 
 pub use api::{
-    Api, CONFIG_MAPS, ECHOES, EVENTS, JOURNALS, KINDS, NAMESPACES, REPORT_JOBS, Resource,
+    Api, CONFIG_MAPS, ECHOES, EVENTS, Event, JOURNALS, KINDS, NAMESPACES, REPORT_JOBS, Resource,
 };
 pub use artifacts::{host_binary, output, plugin};
 pub use host::{Arguments, Host};

@@ -3,20 +3,20 @@
 use crate::api::{Api, ECHOES, KINDS, Resource};
 use crate::artifacts::{host_binary, output, plugin, target_dir};
 use anyhow::{Context, Result, anyhow};
-use guesthouse_local::{Binaries, Cluster, FileLock, Options};
+use guesthouse_local::{Binaries, Cluster, Component, FileLock, Options};
 use http::Method;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 /// A control plane with the kinds of host and plugins, and a folder for what tests leave.
 ///
 /// Its processes end with this one, however it ends: guesthouse-local's watchdog sees to it.
 #[derive(Debug)]
 pub struct Plane {
-    /// The processes.
-    pub cluster: Cluster,
+    /// The processes. Many ask; only a test on a control plane of its own changes them.
+    cluster: RwLock<Cluster>,
     /// Logs, plugins that are exchanged; emptied by the next run.
     pub dir: PathBuf,
     _lock: FileLock,
@@ -39,7 +39,7 @@ impl Plane {
         let options = Options::new(dir.join("plane")).with_audit();
         let cluster = Cluster::start(&binaries, options)?;
         let plane = Self {
-            cluster,
+            cluster: RwLock::new(cluster),
             dir,
             _lock: lock,
         };
@@ -50,9 +50,23 @@ impl Plane {
         Ok(plane)
     }
 
+    /// The control plane, to be asked.
+    pub fn cluster(&self) -> RwLockReadGuard<'_, Cluster> {
+        self.cluster.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.cluster().kubeconfig()
+    }
+
+    pub(crate) fn restart(&self, component: Component) -> Result<()> {
+        let mut cluster = self.cluster.write().unwrap_or_else(PoisonError::into_inner);
+        cluster.restart(component)
+    }
+
     /// The kinds of the host and of the plugins, ready to be used.
     async fn install(&self) -> Result<()> {
-        let api = Api::new(&self.cluster.kubeconfig()).await?;
+        let api = Api::new(&self.kubeconfig()).await?;
         let host = Command::new(host_binary()?)
             .args(["crd", "--host"])
             .pipe(output)?;

@@ -1,6 +1,8 @@
 //! A test's own corner of the shared control plane, and how a test is run in it.
 
-use crate::api::{Api, CONFIG_MAPS, ECHOES, EVENTS, JOURNALS, NAMESPACES, REPORT_JOBS, Resource};
+use crate::api::{
+    Api, CONFIG_MAPS, ECHOES, EVENTS, Event, JOURNALS, NAMESPACES, REPORT_JOBS, Resource,
+};
 use crate::artifacts::plugin;
 use crate::host::{Arguments, Host, Process, signal};
 use crate::plane::{Plane, echo_kind};
@@ -91,7 +93,7 @@ pub struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     async fn new(plane: &'a Plane, name: &str) -> Result<Self> {
-        let api = Api::new(&plane.cluster.kubeconfig()).await?;
+        let api = Api::new(&plane.kubeconfig()).await?;
         // An identity of its own, by which the host is found in the audit log.
         let user = format!("host-{name}");
         let scene = Self {
@@ -101,7 +103,9 @@ impl<'a> Scene<'a> {
             home: format!("{name}-host"),
             namespace: name.to_owned(),
             dir: plane.dir.join(name),
-            kubeconfig: plane.cluster.client_kubeconfig(&user, &["system:masters"])?,
+            kubeconfig: plane
+                .cluster()
+                .client_kubeconfig(&user, &["system:masters"])?,
             user,
             hosts: Mutex::default(),
         };
@@ -192,7 +196,8 @@ impl<'a> Scene<'a> {
     pub fn report_jobs(&self) -> Result<Value> {
         let mut mapping = self.mapping(REPORT_JOBS, &plugin("report_job")?);
         mapping["config"] = json!({"exporter": self.exporter.url()});
-        mapping["grants"] = json!({"http": [{"host": "127.0.0.1:*", "methods": ["PUT"], "path": "/reports/"}]});
+        mapping["grants"] =
+            json!({"http": [{"host": "127.0.0.1:*", "methods": ["PUT"], "path": "/reports/"}]});
         mapping["queue"] = json!({"priority": ".spec.priority", "notBefore": ".spec.notBefore"});
         Ok(mapping)
     }
@@ -205,7 +210,12 @@ impl<'a> Scene<'a> {
     /// Puts a mapping in force, or whatever else the text is: in a ConfigMap of its own, under its own name.
     pub async fn map(&self, name: &str, text: &str) -> Result<()> {
         let data = json!({format!("{name}.yaml"): text});
-        if self.api.find(CONFIG_MAPS, &self.home, name).await?.is_some() {
+        if self
+            .api
+            .find(CONFIG_MAPS, &self.home, name)
+            .await?
+            .is_some()
+        {
             let patch = json!({"data": data});
             self.api.patch(CONFIG_MAPS, &self.home, name, patch).await?;
         } else {
@@ -297,21 +307,19 @@ impl<'a> Scene<'a> {
         Ok(journals.pop())
     }
 
-    /// Waits for an Event on an object in a namespace; its note.
+    /// Waits for an Event on an object in a namespace.
     pub async fn told(
         &self,
         namespace: &str,
         about: &str,
         reason: &str,
         note: &str,
-    ) -> Result<String> {
+    ) -> Result<Event> {
         let what = format!("an Event {reason} on {about} says `{note}`");
         self.eventually(&what, async || {
             let events = self.api.events(namespace, about).await?;
-            let found = events
-                .into_iter()
-                .find(|(r, n)| r == reason && n.contains(note));
-            Ok(found.map(|(_, note)| note))
+            let fits = |event: &Event| event.reason == reason && event.note.contains(note);
+            Ok(events.into_iter().find(fits))
         })
         .await
     }
@@ -325,7 +333,7 @@ impl<'a> Scene<'a> {
 
     /// kubectl, as the administrator.
     pub fn kubectl(&self) -> Command {
-        self.plane.cluster.kubectl()
+        self.plane.cluster().kubectl()
     }
 
     // ---- what was asked of the servers ----
@@ -350,21 +358,30 @@ impl<'a> Scene<'a> {
     }
 
     fn audit(&self) -> Result<Vec<AuditEvent>> {
-        tokio::task::block_in_place(|| self.plane.cluster.audit_events())
+        tokio::task::block_in_place(|| self.plane.cluster().audit_events())
     }
 
     /// Stops the API server, or lets it go on; its clients see a server that does not answer.
     pub fn freeze_api_server(&self, freeze: bool) -> Result<()> {
-        let pids = self.plane.cluster.pids();
+        let pids = self.plane.cluster().pids();
         let found = pids.iter().find(|(c, _)| *c == Component::KubeApiserver);
         let (_, pid) = found.context("the API server runs")?;
         signal(*pid, if freeze { Signal::STOP } else { Signal::CONT })
     }
 
+    /// Ends the API server, and starts it again: ready when this returns.
+    pub fn restart_api_server(&self) -> Result<()> {
+        tokio::task::block_in_place(|| self.plane.restart(Component::KubeApiserver))
+    }
+
     /// When a report was asked for, in milliseconds since 1970.
     pub fn attempts(&self, name: &str) -> Vec<u64> {
         let id = self.report(name);
-        self.exporter.stats().attempts.remove(&id).unwrap_or_default()
+        self.exporter
+            .stats()
+            .attempts
+            .remove(&id)
+            .unwrap_or_default()
     }
 
     /// The exporter's id for the report of a job.

@@ -280,7 +280,7 @@ impl<'a> Story<'a> {
         self.drain_to(1)?;
         self.terminal.settle();
         self.terminal.say(&format!(
-            "what is left is {POISONED}: tried again after 1, 2, 4 and 8 s, then given up"
+            "what is left is {POISONED}: tried again after 1, 2, 4 and 8 s (and its turn among {IN_FLIGHT} requests), then given up"
         ));
         self.drain_to(0)?;
         self.terminal.settle();

@@ -17,12 +17,16 @@ fn each_wrong_mapping_is_told_on_its_config_map_and_the_good_ones_run() -> Resul
         let host = scene.host()?;
         for (name, _, reason, note) in &wrongs {
             let told = scene.told(&scene.home, name, reason, note).await?;
-            ensure!(told.contains(&format!("mapping {name}: ")), "{told}");
+            ensure!(told.type_ == "Warning", "{told:?}");
+            let names = format!("mapping {name}: ");
+            ensure!(told.note.starts_with(&names), "{told:?}");
         }
         scene.job("good", json!({})).await?;
         scene.done("good").await?;
         // Of two mappings over the same objects the younger one is refused, and the older one has them.
-        scene.map("younger", &scene.report_jobs()?.to_string()).await?;
+        scene
+            .map("younger", &scene.report_jobs()?.to_string())
+            .await?;
         scene
             .told(&scene.home, "younger", "MappingInvalid", "report-jobs")
             .await?;
@@ -111,7 +115,7 @@ fn a_good_mapping_that_is_edited_into_a_bad_one_serves_on_until_it_is_repaired()
         let told = scene
             .told(&scene.home, "report-jobs", "MappingInvalid", note)
             .await?;
-        ensure!(told.contains("`concurency`"), "{told}");
+        ensure!(told.note.contains("`concurency`"), "{told:?}");
         scene.job("meanwhile", json!({})).await?;
         scene.done("meanwhile").await?;
 
@@ -167,13 +171,21 @@ fn a_plugin_file_that_is_overwritten_by_garbage_serves_on_until_it_is_repaired()
         let told = scene
             .told(&scene.home, "report-jobs", "PluginRefused", "serves on")
             .await?;
-        ensure!(told.contains("BadModule") && told.contains("sha256:"), "{told}");
+        ensure!(
+            told.note.contains("BadModule") && told.note.contains("sha256:"),
+            "{told:?}"
+        );
         scene.job("meanwhile", json!({})).await?;
         scene.done("meanwhile").await?;
 
         std::fs::remove_file(&file)?;
         scene
-            .told(&scene.home, "report-jobs", "PluginRefused", "cannot be read")
+            .told(
+                &scene.home,
+                "report-jobs",
+                "PluginRefused",
+                "cannot be read",
+            )
             .await?;
         scene.job("without", json!({})).await?;
         scene.done("without").await?;
@@ -208,7 +220,12 @@ fn of_two_config_maps_with_one_mapping_the_older_has_it_until_it_goes() -> Resul
         // In the same second the name decides.
         create(object("younger", &plugin("echo")?)).await?;
         scene
-            .told(&scene.home, "younger", "MappingIgnored", "older ConfigMap `older`")
+            .told(
+                &scene.home,
+                "younger",
+                "MappingIgnored",
+                "older ConfigMap `older`",
+            )
             .await?;
         scene.job("two", json!({})).await?;
         scene.done("two").await?;
@@ -216,6 +233,45 @@ fn of_two_config_maps_with_one_mapping_the_older_has_it_until_it_goes() -> Resul
         scene
             .told(&scene.home, "younger", "MappingActive", "echo")
             .await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn objects_of_a_mapping_that_is_removed_are_left_alone_until_it_comes_back() -> Result<()> {
+    scenario("removed", async |scene| {
+        scene.map_report_jobs().await?;
+        scene.map("echoes", &scene.echoes()?.to_string()).await?;
+        let _host = scene.host()?;
+        scene.job("before", json!({})).await?;
+        scene.done("before").await?;
+        let name = "report-jobs";
+        scene.api.delete(CONFIG_MAPS, &scene.home, name).await?;
+        scene
+            .until("the host knows that the mapping is removed", || {
+                let removed = |line: &Value| {
+                    let message = line["message"].as_str().unwrap_or_default();
+                    message.contains("the mapping is removed") && line["mapping"] == name
+                };
+                Ok(scene.log()?.iter().any(removed))
+            })
+            .await?;
+        scene.job("meanwhile", json!({})).await?;
+        // What is still mapped is served after it, and what is not was left alone.
+        let echo = json!({"metadata": {"name": "echo"}, "spec": {}});
+        scene.api.create(ECHOES, &scene.namespace, echo).await?;
+        let echoed = |echo: &Value| echo["status"]["observedGeneration"] == 1;
+        scene.object_is(ECHOES, "echo", "echoed", echoed).await?;
+        let job = scene.read_job("meanwhile").await?;
+        ensure!(job["status"]["observedGeneration"] == -1, "{job}");
+        ensure!(
+            scene.journal("before").await?.is_some(),
+            "a journal went with the mapping"
+        );
+
+        scene.map_report_jobs().await?;
+        scene.done("meanwhile").await?;
+        ensure!(scene.attempts("before").len() == 1 && scene.attempts("meanwhile").len() == 1);
         Ok(())
     })
 }

@@ -41,7 +41,10 @@ fn a_journal_goes_with_its_object_and_a_namesake_is_exported_under_a_key_of_its_
         ensure!(keys.len() == 3, "three objects had the keys {keys:?}");
         // Made anew for each object, and for each only once.
         let stats = scene.exporter.stats();
-        ensure!((stats.made, stats.duplicates, stats.repeats) == (1, 2, 0), "{stats:?}");
+        ensure!(
+            (stats.made, stats.duplicates, stats.repeats) == (1, 2, 0),
+            "{stats:?}"
+        );
         Ok(())
     })
 }
@@ -51,7 +54,10 @@ async fn exported(scene: &Scene<'_>) -> Result<String> {
     scene.job("job", json!({})).await?;
     let job = scene.done("job").await?;
     let journal = scene.journal("job").await?.context("a journal")?;
-    ensure!(journal["record"]["object"]["uid"] == job["metadata"]["uid"], "{journal}");
+    ensure!(
+        journal["record"]["object"]["uid"] == job["metadata"]["uid"],
+        "{journal}"
+    );
     key(scene)
 }
 
@@ -75,15 +81,24 @@ fn an_object_that_others_hold_while_it_is_deleted_is_left_to_them() -> Result<()
                 "metadata": {"name": name, "finalizers": ["others.example/hold"]},
                 "spec": {"report": name},
             });
-            scene.api.create(REPORT_JOBS, &scene.namespace, object).await?;
+            scene
+                .api
+                .create(REPORT_JOBS, &scene.namespace, object)
+                .await?;
         }
         // One is being deleted already when the host starts, the other one after it was exported.
-        scene.api.delete(REPORT_JOBS, &scene.namespace, "early").await?;
+        scene
+            .api
+            .delete(REPORT_JOBS, &scene.namespace, "early")
+            .await?;
         let _host = scene.host()?;
         scene.done("late").await?;
         let before = scene.passes_of("late")?.len();
         let mark = scene.mark()?;
-        scene.api.delete(REPORT_JOBS, &scene.namespace, "late").await?;
+        scene
+            .api
+            .delete(REPORT_JOBS, &scene.namespace, "late")
+            .await?;
         scene
             .until("both were looked at", || {
                 let early = !scene.passes_of("early")?.is_empty();
@@ -92,7 +107,10 @@ fn an_object_that_others_hold_while_it_is_deleted_is_left_to_them() -> Result<()
             .await?;
         scene.job("other", json!({})).await?;
         scene.done("other").await?;
-        ensure!(scene.attempts("early").is_empty(), "it was exported while it was deleted");
+        ensure!(
+            scene.attempts("early").is_empty(),
+            "it was exported while it was deleted"
+        );
         let mut writes = scene.writes_but_events_since(mark)?;
         writes.retain(|write| {
             let name = write.object_ref.as_ref().map(|o| o.name.as_str());
@@ -101,9 +119,15 @@ fn an_object_that_others_hold_while_it_is_deleted_is_left_to_them() -> Result<()
         ensure!(writes.is_empty(), "{writes:#?}");
         for name in ["early", "late"] {
             let job = scene.read_job(name).await?;
-            ensure!(job["metadata"]["finalizers"] == json!(["others.example/hold"]), "{job}");
+            ensure!(
+                job["metadata"]["finalizers"] == json!(["others.example/hold"]),
+                "{job}"
+            );
             let release = json!({"metadata": {"finalizers": null}});
-            scene.api.patch(REPORT_JOBS, &scene.namespace, name, release).await?;
+            scene
+                .api
+                .patch(REPORT_JOBS, &scene.namespace, name, release)
+                .await?;
         }
         scene
             .eventually("objects and journals are gone", async || {

@@ -21,13 +21,37 @@ fn a_hundred_jobs_created_while_the_host_is_down_are_all_done_after_it_starts() 
             ensure!(url.starts_with(&scene.exporter.url()), "{job}");
         }
         let stats = scene.exporter.stats();
-        ensure!((stats.made, stats.repeats, stats.duplicates) == (100, 0, 0), "{stats:?}");
+        ensure!(
+            (stats.made, stats.repeats, stats.duplicates) == (100, 0, 0),
+            "{stats:?}"
+        );
         let journals = scene.journals().await?;
         ensure!(journals.len() == 100, "{} journals", journals.len());
         for journal in &journals {
             let receipt = &journal["record"]["receipts"][0];
             ensure!(receipt["state"]["answered"]["code"] == 201, "{journal}");
         }
+        Ok(())
+    })
+}
+
+#[test]
+fn two_hosts_at_once_hinder_each_other_and_make_no_report_twice() -> Result<()> {
+    scenario("two-hosts", async |scene| {
+        scene.map_report_jobs().await?;
+        create(scene, 60).await?;
+        scene.exporter.delay(30);
+        let _hosts = [scene.host()?, scene.host()?];
+        for job in scene.drained(60).await? {
+            ensure!(
+                job["status"]["phase"] == "Done" && label(&job) == "done",
+                "{job}"
+            );
+            ensure!(job["status"]["observedGeneration"] == 1, "{job}");
+        }
+        let stats = scene.exporter.stats();
+        ensure!((stats.made, stats.duplicates) == (60, 0), "{stats:?}");
+        ensure!(scene.journals().await?.len() == 60);
         Ok(())
     })
 }
@@ -47,7 +71,9 @@ fn a_host_killed_at_five_random_moments_makes_each_of_200_reports_once_and_forge
         scene.map("report-jobs", &mapping.to_string()).await?;
         create(scene, 200).await?;
         let poisoned = name(POISONED);
-        scene.exporter.fail(Fail::always(Mode::Http500).only(scene.report(&poisoned)));
+        scene
+            .exporter
+            .fail(Fail::always(Mode::Http500).only(scene.report(&poisoned)));
         for number in LOST {
             let fail = Fail::times(Mode::Lost, 1).only(scene.report(&name(number)));
             scene.exporter.fail(fail);
@@ -70,7 +96,10 @@ fn a_host_killed_at_five_random_moments_makes_each_of_200_reports_once_and_forge
             println!("kill {kill}: at {made} reports, {pause:?} later");
             host.kill();
         }
-        ensure!(scene.exporter.stats().made < 199, "all was done before the last kill");
+        ensure!(
+            scene.exporter.stats().made < 199,
+            "all was done before the last kill"
+        );
         let _host = scene.host_with(&how)?;
         scene
             .eventually("the poisoned job is Failed", async || {
@@ -82,19 +111,30 @@ fn a_host_killed_at_five_random_moments_makes_each_of_200_reports_once_and_forge
         let jobs = scene.drained(200).await?;
         let stats = scene.exporter.stats();
         ensure!((stats.made, stats.duplicates) == (199, 0), "{stats:?}");
-        ensure!(stats.repeats >= LOST.len() as u64, "lost answers were not asked for again: {stats:?}");
+        ensure!(
+            stats.repeats >= LOST.len() as u64,
+            "lost answers were not asked for again: {stats:?}"
+        );
         for job in &jobs {
             let poison = job["metadata"]["name"] == poisoned.as_str();
             let (phase, retries) = if poison { ("Failed", 5) } else { ("Done", 0) };
-            ensure!(job["status"]["phase"] == phase && label(job) == phase.to_lowercase(), "{job}");
+            ensure!(
+                job["status"]["phase"] == phase && label(job) == phase.to_lowercase(),
+                "{job}"
+            );
             // A kill may hide an attempt from the count, but a retry that was counted stays counted.
             let found = job["status"]["retries"].as_u64().unwrap_or_default();
-            let lost = LOST.iter().any(|&number| job["metadata"]["name"] == name(number).as_str());
+            let lost = LOST
+                .iter()
+                .any(|&number| job["metadata"]["name"] == name(number).as_str());
             ensure!(found == retries || (lost && found == 1), "{job}");
         }
         // Each kill can hide at most one attempt of a job from the count.
         let tried = scene.attempts(&poisoned).len();
-        ensure!((5..=10).contains(&tried), "the poisoned report was tried {tried} times");
+        ensure!(
+            (5..=10).contains(&tried),
+            "the poisoned report was tried {tried} times"
+        );
         Ok(())
     })
 }
@@ -104,7 +144,10 @@ async fn retries_stay(scene: &Scene<'_>, job: &str, before: &mut u64) -> Result<
     let journal = scene.journal(job).await?.unwrap_or_default();
     let failed = &journal["record"]["receipts"][0]["state"]["failed"];
     let attempts = failed["attempts"].as_u64().unwrap_or_default();
-    ensure!(attempts >= *before, "{before} attempts were on record: {journal}");
+    ensure!(
+        attempts >= *before,
+        "{before} attempts were on record: {journal}"
+    );
     *before = attempts;
     Ok(())
 }

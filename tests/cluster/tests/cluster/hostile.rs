@@ -31,11 +31,13 @@ fn a_hostile_plugin_is_refused_by_name_backs_off_and_holds_up_no_other_mapping()
         }
         let host = scene.host()?;
         for (way, kind) in WAYS {
-            let note = scene
+            let told = scene
                 .told(&scene.namespace, way, "PluginFailed", &format!("{kind}: "))
                 .await?;
-            for part in ["mapping hostile", "plugin sha256:", &format!("{}/{way}", scene.namespace)] {
-                ensure!(note.contains(part), "{note} does not name {part}");
+            ensure!(told.type_ == "Warning", "{told:?}");
+            let object = format!("object {}/{way}", scene.namespace);
+            for part in ["mapping hostile", "plugin sha256:", &object] {
+                ensure!(told.note.contains(part), "{told:?} does not name {part}");
             }
             let refused = |echo: &Value| ready(echo)["status"] == "False";
             let echo = scene.object_is(ECHOES, way, "not ready", refused).await?;
@@ -52,7 +54,10 @@ fn a_hostile_plugin_is_refused_by_name_backs_off_and_holds_up_no_other_mapping()
             ensure!(record["outcome"] == "plugin-failed", "{journal}");
             ensure!(record["retry"]["attempt"].as_u64() >= Some(1), "{journal}");
             ensure!(record["retry"]["nextAt"].is_string(), "{journal}");
-            ensure!(journal["metadata"]["labels"]["guesthouse.dev/outcome"] == "plugin-failed", "{journal}");
+            ensure!(
+                journal["metadata"]["labels"]["guesthouse.dev/outcome"] == "plugin-failed",
+                "{journal}"
+            );
         }
         let panicked = scene.api.get(ECHOES, &scene.namespace, "panic").await?;
         let message = ready(&panicked)["message"].clone();
@@ -61,7 +66,10 @@ fn a_hostile_plugin_is_refused_by_name_backs_off_and_holds_up_no_other_mapping()
         // A trap costs one call: the next one is like the first.
         for (way, _) in WAYS {
             let patch = json!({"spec": {"fail": null}});
-            scene.api.patch(ECHOES, &scene.namespace, way, patch).await?;
+            scene
+                .api
+                .patch(ECHOES, &scene.namespace, way, patch)
+                .await?;
         }
         for (way, _) in WAYS {
             let good = |echo: &Value| {
@@ -81,7 +89,8 @@ fn after_the_last_retry_an_object_is_stalled_and_listed_until_its_spec_changes()
         mapping["retry"] = json!({"base": "100ms", "limit": 3});
         scene.map("echoes", &mapping.to_string()).await?;
         let _host = scene.host()?;
-        let object = json!({"metadata": {"name": "bad"}, "spec": {"fail": "panic", "message": "no"}});
+        let object =
+            json!({"metadata": {"name": "bad"}, "spec": {"fail": "panic", "message": "no"}});
         scene.api.create(ECHOES, &scene.namespace, object).await?;
         let stalled = |echo: &Value| condition(echo, "Stalled")["status"] == "True";
         scene.object_is(ECHOES, "bad", "stalled", stalled).await?;
@@ -91,13 +100,19 @@ fn after_the_last_retry_an_object_is_stalled_and_listed_until_its_spec_changes()
                 Ok(journal.filter(|journal| journal["record"]["outcome"] == "stalled"))
             })
             .await?;
-        ensure!(journal["metadata"]["labels"]["guesthouse.dev/outcome"] == "stalled", "{journal}");
+        ensure!(
+            journal["metadata"]["labels"]["guesthouse.dev/outcome"] == "stalled",
+            "{journal}"
+        );
         // The first call and three retries.
         let calls = scene.passes_of("bad")?;
         let called: u64 = calls.iter().filter_map(|pass| pass["calls"].as_u64()).sum();
         ensure!(called == 4, "{called} calls: {calls:?}");
         let patch = json!({"spec": {"fail": null}});
-        scene.api.patch(ECHOES, &scene.namespace, "bad", patch).await?;
+        scene
+            .api
+            .patch(ECHOES, &scene.namespace, "bad", patch)
+            .await?;
         let good = |echo: &Value| ready(echo)["status"] == "True";
         let echo = scene.object_is(ECHOES, "bad", "well again", good).await?;
         ensure!(condition(&echo, "Stalled").is_null(), "{echo}");

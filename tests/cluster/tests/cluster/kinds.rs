@@ -28,10 +28,17 @@ fn a_kind_that_is_defined_after_its_mapping_is_served_without_a_restart_also_the
                 .eventually("the kind is served", async || {
                     let object = json!({"metadata": {"name": round}, "spec": {"round": round}});
                     let path = LATE.path(&scene.namespace, "");
-                    let ready = scene.api.send(http::Method::GET, &path, "application/json", String::new());
+                    let ready =
+                        scene
+                            .api
+                            .send(http::Method::GET, &path, "application/json", String::new());
                     match ready.await? {
                         None => Ok(None),
-                        Some(_) => scene.api.create(LATE, &scene.namespace, object).await.map(Some),
+                        Some(_) => scene
+                            .api
+                            .create(LATE, &scene.namespace, object)
+                            .await
+                            .map(Some),
                     }
                 })
                 .await?;

@@ -23,7 +23,10 @@ fn with_one_worker_jobs_are_exported_by_priority() -> Result<()> {
         let _host = scene.host_with(&Arguments::with(&["--http-in-flight", "1"]))?;
         scene.drained(24).await?;
         let attempts = scene.exporter.stats().attempts;
-        let mut order: Vec<_> = attempts.iter().map(|(id, at)| (at[0], priorities[id])).collect();
+        let mut order: Vec<_> = attempts
+            .iter()
+            .map(|(id, at)| (at[0], priorities[id]))
+            .collect();
         order.sort();
         let falls = |pair: &[(u64, i64)]| pair[0].1 >= pair[1].1;
         ensure!(order.windows(2).all(falls), "{order:?}");
@@ -47,11 +50,17 @@ fn a_job_is_not_exported_before_its_time_whatever_its_priority() -> Result<()> {
         scene.done("soon").await?;
         let attempts = scene.attempts("soon");
         let earliest = u64::try_from(at.as_millisecond())?;
-        ensure!(attempts.len() == 1 && attempts[0] >= earliest, "{attempts:?} {earliest}");
+        ensure!(
+            attempts.len() == 1 && attempts[0] >= earliest,
+            "{attempts:?} {earliest}"
+        );
         ensure!(scene.attempts("far").is_empty(), "exported centuries early");
         // Moved to now, it goes at once.
         let patch = json!({"spec": {"notBefore": null}});
-        scene.api.patch(REPORT_JOBS, &scene.namespace, "far", patch).await?;
+        scene
+            .api
+            .patch(REPORT_JOBS, &scene.namespace, "far", patch)
+            .await?;
         scene.done("far").await?;
         Ok(())
     })

@@ -13,7 +13,9 @@ fn sigterm_lets_a_running_pass_end_and_write_its_status() -> Result<()> {
         scene.exporter.delay(1000);
         scene.job("job", json!({})).await?;
         scene
-            .until("the job is being exported", || Ok(scene.exporter.stats().in_flight == 1))
+            .until("the job is being exported", || {
+                Ok(scene.exporter.stats().in_flight == 1)
+            })
             .await?;
         host.terminate()?;
         // Too late for this host.
@@ -34,8 +36,8 @@ fn sigterm_lets_a_running_pass_end_and_write_its_status() -> Result<()> {
 }
 
 #[test]
-fn an_api_server_that_freezes_in_the_middle_of_a_drain_delays_jobs_and_doubles_none() -> Result<()>
-{
+fn an_api_server_that_freezes_or_restarts_in_the_middle_of_a_drain_delays_jobs_and_doubles_none()
+-> Result<()> {
     scenario_on(&Plane::start("frozen")?, "frozen", async |scene| {
         scene.map_report_jobs().await?;
         for number in 0..60 {
@@ -44,7 +46,9 @@ fn an_api_server_that_freezes_in_the_middle_of_a_drain_delays_jobs_and_doubles_n
         scene.exporter.delay(50);
         let host = scene.host_with(&Arguments::with(&["--http-in-flight", "4"]))?;
         scene
-            .until("some reports are made", || Ok(scene.exporter.stats().made >= 10))
+            .until("some reports are made", || {
+                Ok(scene.exporter.stats().made >= 10)
+            })
             .await?;
         scene.freeze_api_server(true)?;
         let made = scene.exporter.stats().made;
@@ -57,6 +61,23 @@ fn an_api_server_that_freezes_in_the_middle_of_a_drain_delays_jobs_and_doubles_n
         }
         let stats = scene.exporter.stats();
         ensure!((stats.made, stats.duplicates) == (60, 0), "{stats:?}");
+
+        // And one that goes away and comes back: watches are taken up again, what was missed is found.
+        scene.exporter.delay(0);
+        for number in 60..80 {
+            scene.job(&format!("job-{number}"), json!({})).await?;
+        }
+        scene.restart_api_server()?;
+        scene
+            .eventually("jobs can be created again", async || {
+                Ok(scene.job("job-80", json!({})).await.ok())
+            })
+            .await?;
+        for job in scene.drained(81).await? {
+            ensure!(job["status"]["phase"] == "Done", "{job}");
+        }
+        let stats = scene.exporter.stats();
+        ensure!((stats.made, stats.duplicates) == (81, 0), "{stats:?}");
         ensure!(host.ended()?.is_none());
         Ok(())
     })

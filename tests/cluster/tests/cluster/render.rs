@@ -11,6 +11,8 @@ fn render_prints_the_decisions_and_the_plan_that_the_host_acts_on() -> Result<()
     scenario("render", async |scene| {
         let mapping = scene.report_jobs()?.to_string();
         scene.map("report-jobs", &mapping).await?;
+        // Without a cluster the account is taken to be in the usual namespace.
+        let usual = format!("serviceaccount {}/", scene.home);
         let mut job = scene.job("job", json!({"format": "csv"})).await?;
         if let Some(metadata) = job["metadata"].as_object_mut() {
             // As kubectl prints it.
@@ -23,7 +25,9 @@ fn render_prints_the_decisions_and_the_plan_that_the_host_acts_on() -> Result<()
         let _host = scene.host_with(&how)?;
         scene.done("job").await?;
         scene
-            .until("the pass is over", || Ok(!scene.passes_of("job")?.is_empty()))
+            .until("the pass is over", || {
+                Ok(!scene.passes_of("job")?.is_empty())
+            })
             .await?;
         let steps = steps(scene)?;
 
@@ -44,9 +48,15 @@ fn render_prints_the_decisions_and_the_plan_that_the_host_acts_on() -> Result<()
         // A receipt is journaled between the two, which `render` was given; all else is as printed.
         let acted: Vec<Value> = steps
             .iter()
-            .filter(|step| !["call", "reply", "journal", "end"].iter().any(|s| step["step"] == *s))
+            .filter(|step| {
+                !["call", "reply", "journal", "end"]
+                    .iter()
+                    .any(|s| step["step"] == *s)
+            })
             .map(|step| {
-                json!({"step": step["step"], "as": step["identity"], "content": step["content"]})
+                let identity = step["identity"].as_str().unwrap_or_default();
+                let identity = identity.replace(&usual, "serviceaccount guesthouse-system/");
+                json!({"step": step["step"], "as": identity, "content": step["content"]})
             })
             .collect();
         ensure!(acted.len() == 4, "send, patch, status and tell: {acted:#?}");
@@ -86,7 +96,10 @@ fn joined(before: &Value, after: &Value, member: &str) -> Result<Value> {
 }
 
 fn same(host: &Value, render: &Value) -> Result<()> {
-    ensure!(host == render, "the host did\n{host:#}\nand render says\n{render:#}");
+    ensure!(
+        host == render,
+        "the host did\n{host:#}\nand render says\n{render:#}"
+    );
     Ok(())
 }
 

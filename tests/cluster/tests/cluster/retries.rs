@@ -6,8 +6,8 @@ use report_exporter::{Exporter, Fail, Mode};
 use serde_json::{Value, json};
 
 #[test]
-fn an_exporter_that_is_down_for_three_attempts_is_asked_again_after_1_2_and_4_seconds()
--> Result<()> {
+fn an_exporter_that_is_down_for_three_attempts_is_asked_again_after_1_2_and_4_seconds() -> Result<()>
+{
     scenario("down-for-a-while", async |scene| {
         scene.map_report_jobs().await?;
         let _host = scene.host()?;
@@ -16,14 +16,19 @@ fn an_exporter_that_is_down_for_three_attempts_is_asked_again_after_1_2_and_4_se
         scene.job("late", json!({})).await?;
         for retries in 1..=3 {
             let counted = |job: &Value| job["status"]["retries"] == retries;
-            let job = scene.job_is("late", &format!("at {retries} retries"), counted).await?;
+            let job = scene
+                .job_is("late", &format!("at {retries} retries"), counted)
+                .await?;
             if job["status"]["phase"] == "Pending" {
                 ensure!(ready(&job)["status"] == "False", "{job}");
                 ensure!(job["status"]["message"].is_string(), "{job}");
             }
         }
         let job = scene.done("late").await?;
-        ensure!(job["status"]["retries"] == 3 && ready(&job)["status"] == "True", "{job}");
+        ensure!(
+            job["status"]["retries"] == 3 && ready(&job)["status"] == "True",
+            "{job}"
+        );
         ensure!(job["status"].get("message").is_none(), "{job}");
         spaced(scene, "late", 4)?;
         let stats = scene.exporter.stats();
@@ -57,7 +62,10 @@ fn a_report_that_cannot_be_made_fails_after_five_attempts_with_the_cause_and_del
         ensure!(job["status"]["retries"] == 5, "{job}");
         let message = job["status"]["message"].as_str().unwrap_or_default();
         ensure!(message.starts_with("Unreachable: PUT http://"), "{job}");
-        ensure!(job["metadata"]["labels"]["workqueue.acme.io/phase"] == "failed", "{job}");
+        ensure!(
+            job["metadata"]["labels"]["workqueue.acme.io/phase"] == "failed",
+            "{job}"
+        );
         spaced(scene, "poisoned", 5)?;
         // Failed is the plugin's answer, carried out: nothing is stuck.
         scene
@@ -118,7 +126,10 @@ fn spaced(scene: &Scene<'_>, job: &str, count: usize) -> Result<()> {
     ensure!(attempts.len() == count, "{attempts:?}");
     for (number, pair) in attempts.windows(2).enumerate() {
         let least = 900 << number;
-        ensure!(pair[1] - pair[0] >= least, "attempt {number} + 1 came early: {attempts:?}");
+        ensure!(
+            pair[1] - pair[0] >= least,
+            "attempt {number} + 1 came early: {attempts:?}"
+        );
     }
     Ok(())
 }

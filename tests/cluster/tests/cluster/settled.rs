@@ -79,7 +79,9 @@ async fn settle(scene: &Scene<'_>) -> Result<BTreeMap<String, bool>> {
         let conditions = object["status"]["conditions"].as_array();
         conditions.is_some_and(|all| all.iter().any(|c| c["type"] == "Stalled"))
     };
-    scene.object_is(ECHOES, "terminal", "stalled", stalled).await?;
+    scene
+        .object_is(ECHOES, "terminal", "stalled", stalled)
+        .await?;
     scene
         .object_is(ECHOES, "plain", "echoed", |o| o["status"]["echo"]["a"] == 1)
         .await?;
@@ -121,7 +123,9 @@ async fn rounds(
                 };
                 passes.iter().filter(fits).count()
             };
-            Ok(objects.iter().all(|(name, calls)| quiet(name, *calls) >= count))
+            Ok(objects
+                .iter()
+                .all(|(name, calls)| quiet(name, *calls) >= count))
         })
         .await
 }

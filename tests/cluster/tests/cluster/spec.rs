@@ -15,7 +15,10 @@ fn a_changed_spec_of_a_done_job_is_acknowledged_by_one_write_and_exported_by_non
         ended(scene, "job", 1).await?;
         let mark = scene.mark()?;
         let patch = json!({"spec": {"report": "another", "format": "csv"}});
-        scene.api.patch(REPORT_JOBS, &scene.namespace, "job", patch).await?;
+        scene
+            .api
+            .patch(REPORT_JOBS, &scene.namespace, "job", patch)
+            .await?;
         let seen = |job: &Value| job["status"]["observedGeneration"] == 2;
         let job = scene.job_is("job", "acknowledged", seen).await?;
         ended(scene, "job", 2).await?;
@@ -28,7 +31,13 @@ fn a_changed_spec_of_a_done_job_is_acknowledged_by_one_write_and_exported_by_non
         let writes = writes_of(scene, "job", mark).await?;
         let told: Vec<_> = writes.iter().map(AuditEvent::is_write).collect();
         ensure!(told.len() == 1, "{writes:#?}");
-        ensure!(writes[0].object_ref.as_ref().is_some_and(|o| o.subresource == "status"), "{writes:#?}");
+        ensure!(
+            writes[0]
+                .object_ref
+                .as_ref()
+                .is_some_and(|o| o.subresource == "status"),
+            "{writes:#?}"
+        );
         ensure!(scene.attempts("job").len() == 1);
         ensure!(scene.exporter.stats().duplicates == 0);
         Ok(())
@@ -49,8 +58,13 @@ fn a_plugin_without_a_terminal_phase_handles_generation_2_and_it_is_acknowledged
         };
         scene.object_is(ECHOES, "echo", "echoed", echoed(1)).await?;
         let patch = json!({"spec": {"a": 2}});
-        scene.api.patch(ECHOES, &scene.namespace, "echo", patch).await?;
-        scene.object_is(ECHOES, "echo", "echoed again", echoed(2)).await?;
+        scene
+            .api
+            .patch(ECHOES, &scene.namespace, "echo", patch)
+            .await?;
+        scene
+            .object_is(ECHOES, "echo", "echoed again", echoed(2))
+            .await?;
         Ok(())
     })
 }
@@ -81,16 +95,28 @@ fn edits_during_a_running_pass_lead_to_exactly_one_further_pass() -> Result<()> 
         for (name, edits) in &edits {
             for edit in edits {
                 let edit = edit.clone();
-                scene.api.patch(REPORT_JOBS, &scene.namespace, name, edit).await?;
+                scene
+                    .api
+                    .patch(REPORT_JOBS, &scene.namespace, name, edit)
+                    .await?;
             }
         }
-        ensure!(scene.exporter.stats().in_flight == all, "the edits came too late");
+        ensure!(
+            scene.exporter.stats().in_flight == all,
+            "the edits came too late"
+        );
         for (name, edits) in &edits {
             let passes = if edits.is_empty() { 1 } else { 2 };
             ended(scene, name, passes).await?;
             let job = scene.done(name).await?;
-            ensure!(job["status"]["observedGeneration"] == job["metadata"]["generation"], "{job}");
-            ensure!(job["metadata"]["labels"]["workqueue.acme.io/phase"] == "done", "{job}");
+            ensure!(
+                job["status"]["observedGeneration"] == job["metadata"]["generation"],
+                "{job}"
+            );
+            ensure!(
+                job["metadata"]["labels"]["workqueue.acme.io/phase"] == "done",
+                "{job}"
+            );
         }
         scene.exporter.delay(0);
         scene.job("after", json!({})).await?;
@@ -113,13 +139,19 @@ fn a_paused_object_is_neither_called_nor_written_until_the_annotation_goes() -> 
             "metadata": {"name": "paused", "annotations": {"guesthouse.dev/paused": "true"}},
             "spec": {"report": "r"},
         });
-        scene.api.create(REPORT_JOBS, &scene.namespace, object).await?;
+        scene
+            .api
+            .create(REPORT_JOBS, &scene.namespace, object)
+            .await?;
         let mark = scene.mark()?;
         let _host = scene.host()?;
         ended(scene, "paused", 1).await?;
         // An edit does not wake it up either.
         let patch = json!({"spec": {"format": "csv"}});
-        scene.api.patch(REPORT_JOBS, &scene.namespace, "paused", patch).await?;
+        scene
+            .api
+            .patch(REPORT_JOBS, &scene.namespace, "paused", patch)
+            .await?;
         ended(scene, "paused", 2).await?;
         scene.job("other", json!({})).await?;
         scene.done("other").await?;
@@ -127,15 +159,29 @@ fn a_paused_object_is_neither_called_nor_written_until_the_annotation_goes() -> 
             ensure!(pass["outcome"] == "paused" && pass["calls"] == 0, "{pass}");
         }
         let mut writes = scene.writes_but_events_since(mark)?;
-        writes.retain(|write| write.object_ref.as_ref().is_some_and(|o| o.name == "paused"));
+        writes.retain(|write| {
+            write
+                .object_ref
+                .as_ref()
+                .is_some_and(|o| o.name == "paused")
+        });
         ensure!(writes.is_empty(), "{writes:#?}");
-        ensure!(scene.journal("paused").await?.is_none(), "a journal was written");
+        ensure!(
+            scene.journal("paused").await?.is_none(),
+            "a journal was written"
+        );
         ensure!(scene.attempts("paused").is_empty(), "it was exported");
         let events = scene.api.events(&scene.namespace, "paused").await?;
-        ensure!(events.len() == 1 && events[0].0 == "Paused", "{events:?}");
+        ensure!(
+            events.len() == 1 && events[0].reason == "Paused",
+            "{events:?}"
+        );
 
         let patch = json!({"metadata": {"annotations": {"guesthouse.dev/paused": null}}});
-        scene.api.patch(REPORT_JOBS, &scene.namespace, "paused", patch).await?;
+        scene
+            .api
+            .patch(REPORT_JOBS, &scene.namespace, "paused", patch)
+            .await?;
         let job = scene.done("paused").await?;
         ensure!(job["status"]["observedGeneration"] == 2, "{job}");
         Ok(())

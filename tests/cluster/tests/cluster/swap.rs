@@ -26,16 +26,29 @@ fn a_plugin_in_a_config_map_that_is_replaced_is_swapped_in_and_all_objects_are_p
         let put = async |plugin: &Path| {
             // As a user does it.
             let from = format!("--from-file=plugin.wasm={}", plugin.display());
-            let arguments = ["create", "configmap", "the-plugin", "-n", &scene.home, &from];
+            let arguments = [
+                "create",
+                "configmap",
+                "the-plugin",
+                "-n",
+                &scene.home,
+                &from,
+            ];
             let dry = ["--dry-run=client", "-o", "json"];
             let made = output(scene.kubectl().args(arguments).args(dry))?;
             let object: Value = serde_json::from_str(&made)?;
-            let found = scene.api.find(CONFIG_MAPS, &scene.home, "the-plugin").await?;
+            let found = scene
+                .api
+                .find(CONFIG_MAPS, &scene.home, "the-plugin")
+                .await?;
             if found.is_none() {
                 scene.api.create(CONFIG_MAPS, &scene.home, object).await?;
             } else {
                 let patch = json!({"binaryData": object["binaryData"]});
-                scene.api.patch(CONFIG_MAPS, &scene.home, "the-plugin", patch).await?;
+                scene
+                    .api
+                    .patch(CONFIG_MAPS, &scene.home, "the-plugin", patch)
+                    .await?;
             }
             Ok(())
         };
@@ -60,7 +73,11 @@ async fn swapped(
     for name in &names {
         scene.job(name, json!({})).await?;
     }
-    for (next, phase) in [("", "Pending"), ("peer_plugin", "Done"), ("echo", "Pending")] {
+    for (next, phase) in [
+        ("", "Pending"),
+        ("peer_plugin", "Done"),
+        ("echo", "Pending"),
+    ] {
         if !next.is_empty() {
             put(&plugin(next)?).await?;
         }

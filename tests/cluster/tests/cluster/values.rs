@@ -27,7 +27,9 @@ fn integers_fractions_null_empty_and_absent_survive_the_way_through_a_plugin() -
                 ECHOES.api_version, ECHOES.kind
             );
             let path = ECHOES.path(&scene.namespace, "");
-            let created = scene.api.send(http::Method::POST, &path, "application/json", body);
+            let created = scene
+                .api
+                .send(http::Method::POST, &path, "application/json", body);
             created.await?.context("the kind is served")?;
             let seen = |echo: &serde_json::Value| echo["status"]["observedGeneration"] == 1;
             scene.object_is(ECHOES, name, "acknowledged", seen).await?;
