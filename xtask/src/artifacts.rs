@@ -43,7 +43,8 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Builds the host's binary (development profile) and returns its path.
 pub(crate) fn host_binary() -> Result<PathBuf> {
-    run(cargo().args(["build", "-p", "guesthouse"]))?;
+    // The whole workspace's features: what the tests are built with, so nothing is built twice.
+    run(cargo().args(["build", "--workspace", "--bin", "guesthouse"]))?;
     Ok(target_dir().join("debug/guesthouse"))
 }
 

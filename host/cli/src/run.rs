@@ -1,5 +1,7 @@
 //! `guesthouse run`.
 
+use std::io::IsTerminal;
+
 use anyhow::{Context, Result};
 use guesthouse_operator::HostOptions;
 use tokio::signal::unix::{SignalKind, signal};
@@ -45,6 +47,7 @@ fn log(format: LogFormat) {
         EnvFilter::try_from_env("GUESTHOUSE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     match format {
         LogFormat::Text => builder.init(),

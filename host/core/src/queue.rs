@@ -23,6 +23,9 @@ use entry::{Entry, Pending, State, ordered};
 pub const AGEING: Span = Span::from_secs(60);
 /// What a live event is worth against an initial list or a resync, in waiting.
 pub const BACKGROUND: Span = Span::from_secs(10);
+/// Keys of a mapping that may wait outside for each one that may run. They hold no slot, but those behind them wait in the
+/// order they came and not by priority; so there are not too many of them.
+pub const PARKED_PER_SLOT: usize = 4;
 /// Priorities beyond this make no difference.
 const MAX_PRIORITY: i64 = 1_000_000;
 
@@ -34,6 +37,7 @@ struct Lane {
     removed: bool,
     ready: BTreeSet<(i64, ObjectKey)>,
     running: usize,
+    parked: usize,
     keys: BTreeMap<ObjectKey, Entry>,
 }
 
@@ -68,6 +72,7 @@ impl Queue {
             removed: false,
             ready: BTreeSet::new(),
             running: 0,
+            parked: 0,
             keys: BTreeMap::new(),
         });
         (lane.cap, lane.base, lane.removed) = (cap.max(1), base, false);
@@ -137,7 +142,10 @@ impl Queue {
         if self.running >= self.cap {
             return None;
         }
-        let can = |lane: &Lane| lane.running < lane.cap && !lane.ready.is_empty();
+        let can = |lane: &Lane| {
+            let room = lane.running < lane.cap && lane.parked < lane.cap * PARKED_PER_SLOT;
+            room && !lane.ready.is_empty()
+        };
         let after = self
             .lanes
             .range(MappingId(self.turn.0.saturating_add(1))..)
@@ -191,8 +199,10 @@ impl Queue {
         entry.state = State::Running { parked: park };
         if park {
             (lane.running, self.running) = (lane.running - 1, self.running - 1);
+            lane.parked += 1;
         } else {
             (lane.running, self.running) = (lane.running + 1, self.running + 1);
+            lane.parked -= 1;
         }
     }
 
@@ -207,7 +217,9 @@ impl Queue {
         let State::Running { parked } = entry.state else {
             return;
         };
-        if !parked {
+        if parked {
+            lane.parked -= 1;
+        } else {
             (lane.running, self.running) = (lane.running - 1, self.running - 1);
         }
         entry.state = State::Idle;

@@ -246,6 +246,21 @@ impl<'a> Scene<'a> {
         self.api.create(REPORT_JOBS, &self.namespace, object).await
     }
 
+    /// Creates an object in this scene's namespace.
+    pub async fn create(&self, resource: Resource, object: Value) -> Result<Value> {
+        self.api.create(resource, &self.namespace, object).await
+    }
+
+    /// Edits an object in this scene's namespace (RFC 7386).
+    pub async fn patch(&self, resource: Resource, name: &str, patch: Value) -> Result<Value> {
+        self.api.patch(resource, &self.namespace, name, patch).await
+    }
+
+    /// Deletes an object in this scene's namespace.
+    pub async fn delete(&self, resource: Resource, name: &str) -> Result<()> {
+        self.api.delete(resource, &self.namespace, name).await
+    }
+
     /// The report job of that name.
     pub async fn read_job(&self, name: &str) -> Result<Value> {
         self.api.get(REPORT_JOBS, &self.namespace, name).await
@@ -350,10 +365,10 @@ impl<'a> Scene<'a> {
         Ok(events)
     }
 
-    /// The same, without Events.
-    pub fn writes_but_events_since(&self, mark: usize) -> Result<Vec<AuditEvent>> {
+    /// Those to what has that name; an Event has a name of its own.
+    pub fn writes_to(&self, name: &str, mark: usize) -> Result<Vec<AuditEvent>> {
         let mut writes = self.writes_since(mark)?;
-        writes.retain(|write| !write.concerns("events"));
+        writes.retain(|write| write.object_ref.as_ref().is_some_and(|o| o.name == name));
         Ok(writes)
     }
 

@@ -87,13 +87,7 @@ impl Supervisor {
     }
 
     /// `good`: what is configured now serves, and not the last good version of it.
-    fn put_in_force(
-        &mut self,
-        name: &str,
-        before: Option<Serving>,
-        serving: Serving,
-        good: bool,
-    ) {
+    fn put_in_force(&mut self, name: &str, before: Option<Serving>, serving: Serving, good: bool) {
         let covers = |terms: &Terms| {
             (
                 terms.digest.clone(),

@@ -259,7 +259,7 @@ fn objects_of_a_mapping_that_is_removed_are_left_alone_until_it_comes_back() -> 
         scene.job("meanwhile", json!({})).await?;
         // What is still mapped is served after it, and what is not was left alone.
         let echo = json!({"metadata": {"name": "echo"}, "spec": {}});
-        scene.api.create(ECHOES, &scene.namespace, echo).await?;
+        scene.create(ECHOES, echo).await?;
         let echoed = |echo: &Value| echo["status"]["observedGeneration"] == 1;
         scene.object_is(ECHOES, "echo", "echoed", echoed).await?;
         let job = scene.read_job("meanwhile").await?;

@@ -27,7 +27,7 @@ fn a_hostile_plugin_is_refused_by_name_backs_off_and_holds_up_no_other_mapping()
         for (way, _) in WAYS {
             let spec = json!({"fail": way, "message": "the guest's own words"});
             let object = json!({"metadata": {"name": way}, "spec": spec});
-            scene.api.create(ECHOES, &scene.namespace, object).await?;
+            scene.create(ECHOES, object).await?;
         }
         let host = scene.host()?;
         for (way, kind) in WAYS {
@@ -66,10 +66,7 @@ fn a_hostile_plugin_is_refused_by_name_backs_off_and_holds_up_no_other_mapping()
         // A trap costs one call: the next one is like the first.
         for (way, _) in WAYS {
             let patch = json!({"spec": {"fail": null}});
-            scene
-                .api
-                .patch(ECHOES, &scene.namespace, way, patch)
-                .await?;
+            scene.patch(ECHOES, way, patch).await?;
         }
         for (way, _) in WAYS {
             let good = |echo: &Value| {
@@ -91,7 +88,7 @@ fn after_the_last_retry_an_object_is_stalled_and_listed_until_its_spec_changes()
         let _host = scene.host()?;
         let object =
             json!({"metadata": {"name": "bad"}, "spec": {"fail": "panic", "message": "no"}});
-        scene.api.create(ECHOES, &scene.namespace, object).await?;
+        scene.create(ECHOES, object).await?;
         let stalled = |echo: &Value| condition(echo, "Stalled")["status"] == "True";
         scene.object_is(ECHOES, "bad", "stalled", stalled).await?;
         let journal = scene
@@ -109,10 +106,7 @@ fn after_the_last_retry_an_object_is_stalled_and_listed_until_its_spec_changes()
         let called: u64 = calls.iter().filter_map(|pass| pass["calls"].as_u64()).sum();
         ensure!(called == 4, "{called} calls: {calls:?}");
         let patch = json!({"spec": {"fail": null}});
-        scene
-            .api
-            .patch(ECHOES, &scene.namespace, "bad", patch)
-            .await?;
+        scene.patch(ECHOES, "bad", patch).await?;
         let good = |echo: &Value| ready(echo)["status"] == "True";
         let echo = scene.object_is(ECHOES, "bad", "well again", good).await?;
         ensure!(condition(&echo, "Stalled").is_null(), "{echo}");

@@ -34,11 +34,7 @@ fn a_kind_that_is_defined_after_its_mapping_is_served_without_a_restart_also_the
                             .send(http::Method::GET, &path, "application/json", String::new());
                     match ready.await? {
                         None => Ok(None),
-                        Some(_) => scene
-                            .api
-                            .create(LATE, &scene.namespace, object)
-                            .await
-                            .map(Some),
+                        Some(_) => scene.create(LATE, object).await.map(Some),
                     }
                 })
                 .await?;

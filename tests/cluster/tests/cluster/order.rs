@@ -57,10 +57,7 @@ fn a_job_is_not_exported_before_its_time_whatever_its_priority() -> Result<()> {
         ensure!(scene.attempts("far").is_empty(), "exported centuries early");
         // Moved to now, it goes at once.
         let patch = json!({"spec": {"notBefore": null}});
-        scene
-            .api
-            .patch(REPORT_JOBS, &scene.namespace, "far", patch)
-            .await?;
+        scene.patch(REPORT_JOBS, "far", patch).await?;
         scene.done("far").await?;
         Ok(())
     })

@@ -16,6 +16,13 @@ fn a_resync_and_a_restart_of_settled_objects_write_nothing_at_all() -> Result<()
         // One whole round without a write: what follows the status (journal, Events) is over, too.
         rounds(scene, &objects, 0, 1).await?;
 
+        // Getting here was seen by the count that now stands still.
+        let before = scene.writes_since(0)?;
+        for resource in ["reportjobs", "echoes", "journals", "events"] {
+            let written = before.iter().any(|write| write.concerns(resource));
+            ensure!(written, "the count of writes to {resource} does not work");
+        }
+
         let (mark, position) = (scene.mark()?, scene.log()?.len());
         rounds(scene, &objects, position, 3).await?;
         let writes = scene.writes_since(mark)?;
@@ -69,7 +76,7 @@ async fn settle(scene: &Scene<'_>) -> Result<BTreeMap<String, bool>> {
         echo("terminal", json!({"fail": "terminal"})),
         paused,
     ] {
-        scene.api.create(ECHOES, &scene.namespace, object).await?;
+        scene.create(ECHOES, object).await?;
     }
     let denied = json!({"metadata": {"name": "denied"}, "spec": {"report": "r"}});
     scene.api.create(REPORT_JOBS, &scene.home, denied).await?;

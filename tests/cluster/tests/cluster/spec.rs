@@ -15,10 +15,7 @@ fn a_changed_spec_of_a_done_job_is_acknowledged_by_one_write_and_exported_by_non
         ended(scene, "job", 1).await?;
         let mark = scene.mark()?;
         let patch = json!({"spec": {"report": "another", "format": "csv"}});
-        scene
-            .api
-            .patch(REPORT_JOBS, &scene.namespace, "job", patch)
-            .await?;
+        scene.patch(REPORT_JOBS, "job", patch).await?;
         let seen = |job: &Value| job["status"]["observedGeneration"] == 2;
         let job = scene.job_is("job", "acknowledged", seen).await?;
         ended(scene, "job", 2).await?;
@@ -28,16 +25,16 @@ fn a_changed_spec_of_a_done_job_is_acknowledged_by_one_write_and_exported_by_non
         // Whatever else this led to comes before what another job leads to.
         scene.job("after", json!({})).await?;
         scene.done("after").await?;
-        let writes = writes_of(scene, "job", mark).await?;
-        let told: Vec<_> = writes.iter().map(AuditEvent::is_write).collect();
-        ensure!(told.len() == 1, "{writes:#?}");
-        ensure!(
-            writes[0]
-                .object_ref
-                .as_ref()
-                .is_some_and(|o| o.subresource == "status"),
-            "{writes:#?}"
-        );
+        let writes = scene.writes_to("job", mark)?;
+        let status = |write: &AuditEvent| {
+            let target = write.object_ref.as_ref();
+            target.is_some_and(|o| o.resource == "reportjobs" && o.subresource == "status")
+        };
+        ensure!(writes.len() == 1 && status(&writes[0]), "{writes:#?}");
+        let journal = scene.journal("job").await?.context("a journal")?;
+        let journal = journal["metadata"]["name"].as_str().context("a name")?;
+        let writes = scene.writes_to(journal, mark)?;
+        ensure!(writes.is_empty(), "{writes:#?}");
         ensure!(scene.attempts("job").len() == 1);
         ensure!(scene.exporter.stats().duplicates == 0);
         Ok(())
@@ -50,7 +47,7 @@ fn a_plugin_without_a_terminal_phase_handles_generation_2_and_it_is_acknowledged
         scene.map("echoes", &scene.echoes()?.to_string()).await?;
         let _host = scene.host()?;
         let object = json!({"metadata": {"name": "echo"}, "spec": {"a": 1}});
-        scene.api.create(ECHOES, &scene.namespace, object).await?;
+        scene.create(ECHOES, object).await?;
         let echoed = |a: u64| {
             move |echo: &Value| {
                 echo["status"]["echo"]["a"] == a && echo["status"]["observedGeneration"] == a
@@ -58,10 +55,7 @@ fn a_plugin_without_a_terminal_phase_handles_generation_2_and_it_is_acknowledged
         };
         scene.object_is(ECHOES, "echo", "echoed", echoed(1)).await?;
         let patch = json!({"spec": {"a": 2}});
-        scene
-            .api
-            .patch(ECHOES, &scene.namespace, "echo", patch)
-            .await?;
+        scene.patch(ECHOES, "echo", patch).await?;
         scene
             .object_is(ECHOES, "echo", "echoed again", echoed(2))
             .await?;
@@ -95,10 +89,7 @@ fn edits_during_a_running_pass_lead_to_exactly_one_further_pass() -> Result<()> 
         for (name, edits) in &edits {
             for edit in edits {
                 let edit = edit.clone();
-                scene
-                    .api
-                    .patch(REPORT_JOBS, &scene.namespace, name, edit)
-                    .await?;
+                scene.patch(REPORT_JOBS, name, edit).await?;
             }
         }
         ensure!(
@@ -139,33 +130,25 @@ fn a_paused_object_is_neither_called_nor_written_until_the_annotation_goes() -> 
             "metadata": {"name": "paused", "annotations": {"guesthouse.dev/paused": "true"}},
             "spec": {"report": "r"},
         });
-        scene
-            .api
-            .create(REPORT_JOBS, &scene.namespace, object)
-            .await?;
+        scene.create(REPORT_JOBS, object).await?;
         let mark = scene.mark()?;
         let _host = scene.host()?;
         ended(scene, "paused", 1).await?;
         // An edit does not wake it up either.
         let patch = json!({"spec": {"format": "csv"}});
-        scene
-            .api
-            .patch(REPORT_JOBS, &scene.namespace, "paused", patch)
-            .await?;
+        scene.patch(REPORT_JOBS, "paused", patch).await?;
         ended(scene, "paused", 2).await?;
         scene.job("other", json!({})).await?;
         scene.done("other").await?;
         for pass in scene.passes_of("paused")? {
             ensure!(pass["outcome"] == "paused" && pass["calls"] == 0, "{pass}");
         }
-        let mut writes = scene.writes_but_events_since(mark)?;
-        writes.retain(|write| {
-            write
-                .object_ref
-                .as_ref()
-                .is_some_and(|o| o.name == "paused")
-        });
+        let writes = scene.writes_to("paused", mark)?;
         ensure!(writes.is_empty(), "{writes:#?}");
+        ensure!(
+            !scene.writes_to("other", mark)?.is_empty(),
+            "writes are not counted"
+        );
         ensure!(
             scene.journal("paused").await?.is_none(),
             "a journal was written"
@@ -178,10 +161,7 @@ fn a_paused_object_is_neither_called_nor_written_until_the_annotation_goes() -> 
         );
 
         let patch = json!({"metadata": {"annotations": {"guesthouse.dev/paused": null}}});
-        scene
-            .api
-            .patch(REPORT_JOBS, &scene.namespace, "paused", patch)
-            .await?;
+        scene.patch(REPORT_JOBS, "paused", patch).await?;
         let job = scene.done("paused").await?;
         ensure!(job["status"]["observedGeneration"] == 2, "{job}");
         Ok(())
@@ -195,15 +175,4 @@ async fn ended(scene: &Scene<'_>, name: &str, count: usize) -> Result<()> {
             Ok(scene.passes_of(name)?.len() >= count)
         })
         .await
-}
-
-/// What the host wrote to an object and to its journal since then.
-async fn writes_of(scene: &Scene<'_>, name: &str, mark: usize) -> Result<Vec<AuditEvent>> {
-    let journal = scene.journal(name).await?.context("a journal")?;
-    let mut writes = scene.writes_but_events_since(mark)?;
-    writes.retain(|write| {
-        let target = write.object_ref.as_ref();
-        target.is_some_and(|o| o.name == name || journal["metadata"]["name"] == o.name.as_str())
-    });
-    Ok(writes)
 }

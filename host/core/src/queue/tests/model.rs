@@ -144,9 +144,10 @@ impl Model {
         }
         let free = |mapping: u32| {
             let busy = self.running(|key, record| key.0 == mapping && !record.parked);
+            let outside = self.running(|key, record| key.0 == mapping && record.parked);
             self.mappings
                 .get(&mapping)
-                .is_some_and(|cap| busy.len() < *cap)
+                .is_some_and(|cap| busy.len() < *cap && outside.len() < cap * PARKED_PER_SLOT)
         };
         let ready =
             |record: &Record| !record.running && record.from().is_some_and(|at| at <= self.now);

@@ -115,3 +115,19 @@ fn a_live_event_lifts_a_key_out_of_the_background_and_nothing_lowers_it() {
         .push("b", Event, 1, None);
     assert_eq!(bench.drain(), ["b", "a"]);
 }
+
+#[test]
+fn what_waits_outside_is_bounded_so_that_priority_still_decides_who_is_next() {
+    let mut bench = Bench::one();
+    for index in 0..=PARKED_PER_SLOT {
+        bench.event(&format!("low-{index}"));
+    }
+    for _ in 0..PARKED_PER_SLOT {
+        let name = bench.pop().unwrap();
+        bench.queue.park(&key(1, &name));
+    }
+    assert_eq!(bench.pop(), None, "enough of them wait outside");
+    bench.push("high", Event, 9, None);
+    bench.finish("low-0", Finish::default());
+    assert_eq!(bench.pop().as_deref(), Some("high"));
+}
