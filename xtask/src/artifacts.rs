@@ -21,9 +21,18 @@ pub(crate) fn target_dir() -> PathBuf {
 }
 
 /// The cargo that runs this task, in the checkout.
+///
+/// Without what `cargo run` tells this program of its own package: ring's build script looks at those variables, and everything
+/// with TLS would be built again at each change from `cargo xtask` to plain cargo and back.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
+    for (name, _) in std::env::vars_os() {
+        let own = |prefix: &str| name.to_string_lossy().starts_with(prefix);
+        if own("CARGO_PKG_") || own("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
     command
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn pass_ended(terms: &Terms, object: &ObjectKey, end: &End, took: Dur
         .as_ref()
         .map(|cause| format!("{}: {}", cause.reason, cause.message))
         .unwrap_or_default();
-    let ms = took.as_millis();
+    let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let mapping = terms.mapping.name.as_str();
     let (outcome, calls, writes) = (end.outcome.as_str(), end.calls, end.writes);
     match end.outcome {

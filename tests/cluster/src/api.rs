@@ -38,6 +38,12 @@ pub const CONFIG_MAPS: Resource = resource("v1", "ConfigMap", "configmaps");
 pub const EVENTS: Resource = resource("events.k8s.io/v1", "Event", "events");
 /// The host's records.
 pub const JOURNALS: Resource = resource("guesthouse.dev/v1alpha1", "Journal", "journals");
+/// Grants of RBAC over all namespaces.
+pub const ROLE_BINDINGS: Resource = resource(
+    "rbac.authorization.k8s.io/v1",
+    "ClusterRoleBinding",
+    "clusterrolebindings",
+);
 /// Namespaces; themselves in none.
 pub const NAMESPACES: Resource = resource("v1", "Namespace", "namespaces");
 /// Definitions of kinds; in no namespace.

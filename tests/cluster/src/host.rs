@@ -4,7 +4,7 @@ use crate::artifacts::host_binary;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +16,8 @@ pub struct Arguments {
     pub log: String,
     /// Further arguments of `guesthouse run`.
     pub arguments: Vec<String>,
+    /// Who it is at the API server, if not the scene's own identity, which may do everything.
+    pub kubeconfig: Option<PathBuf>,
 }
 
 impl Default for Arguments {
@@ -24,6 +26,7 @@ impl Default for Arguments {
         Self {
             log: "info,guesthouse_operator=debug".to_owned(),
             arguments: Vec::new(),
+            kubeconfig: None,
         }
     }
 }
@@ -73,7 +76,10 @@ impl Host {
             .arg("--cache")
             .arg(cache)
             .args(&how.arguments)
-            .env("KUBECONFIG", kubeconfig)
+            .env(
+                "KUBECONFIG",
+                how.kubeconfig.as_deref().unwrap_or(kubeconfig),
+            )
             .env("GUESTHOUSE_LOG", &how.log)
             .env("RUST_BACKTRACE", "1")
             .stdin(Stdio::null())

@@ -9,14 +9,18 @@
 
 mod api;
 mod artifacts;
+mod failure;
 mod host;
 mod plane;
+mod run;
 mod scene;
 
 pub use api::{
-    Api, CONFIG_MAPS, ECHOES, EVENTS, Event, JOURNALS, KINDS, NAMESPACES, REPORT_JOBS, Resource,
+    Api, CONFIG_MAPS, ECHOES, EVENTS, Event, JOURNALS, KINDS, NAMESPACES, REPORT_JOBS,
+    ROLE_BINDINGS, Resource,
 };
 pub use artifacts::{host_binary, output, plugin};
 pub use host::{Arguments, Host};
 pub use plane::Plane;
-pub use scene::{Scene, now_ms, scenario, scenario_on};
+pub use run::{now_ms, scenario, scenario_on};
+pub use scene::Scene;

@@ -106,7 +106,7 @@ async fn wait_served(api: &Api, definition: &Value) -> Result<()> {
         "/apis/{group}/{}/{plural}",
         text(&spec["versions"][0]["name"])
     );
-    crate::scene::eventually(&format!("{path} is served"), async || {
+    crate::run::eventually(&format!("{path} is served"), async || {
         let list = api
             .send(Method::GET, &path, "application/json", String::new())
             .await?;

@@ -1,77 +1,18 @@
-//! A test's own corner of the shared control plane, and how a test is run in it.
+//! A test's own corner of the control plane.
 
-use crate::api::{
-    Api, CONFIG_MAPS, ECHOES, EVENTS, Event, JOURNALS, NAMESPACES, REPORT_JOBS, Resource,
-};
+use crate::api::{Api, CONFIG_MAPS, ECHOES, Event, JOURNALS, NAMESPACES, REPORT_JOBS, Resource};
 use crate::artifacts::plugin;
 use crate::host::{Arguments, Host, Process, signal};
 use crate::plane::{Plane, echo_kind};
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use futures::FutureExt;
+use crate::run::eventually;
+use anyhow::{Context, Result, ensure};
 use guesthouse_local::{AuditEvent, Component};
 use report_exporter::Exporter;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant, SystemTime};
-
-/// How long a test waits for one thing: far beyond what anything here takes on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(90);
-/// How often it looks.
-const POLL: Duration = Duration::from_millis(100);
-/// Lines of the host's log that are printed with a failure.
-const LOG_TAIL: usize = 60;
-/// Objects of a kind that are printed with a failure.
-const OBJECTS: usize = 4;
-
-/// Milliseconds since 1970, as the exporter counts them.
-pub fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Runs a test in a scene of its own on the shared control plane. `name` names its namespaces.
-pub fn scenario(name: &str, test: impl AsyncFnOnce(&Scene) -> Result<()>) -> Result<()> {
-    scenario_on(Plane::shared()?, name, test)
-}
-
-/// The same on a control plane of the test's own.
-pub fn scenario_on(
-    plane: &Plane,
-    name: &str,
-    test: impl AsyncFnOnce(&Scene) -> Result<()>,
-) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let scene = Scene::new(plane, name).await?;
-        let outcome = AssertUnwindSafe(test(&scene)).catch_unwind().await;
-        if !matches!(outcome, Ok(Ok(()))) {
-            scene.print().await;
-        }
-        outcome.unwrap_or_else(|panic| resume_unwind(panic))
-    })
-}
-
-/// Waits until `probe` finds something.
-pub(crate) async fn eventually<T>(
-    what: &str,
-    mut probe: impl AsyncFnMut() -> Result<Option<T>>,
-) -> Result<T> {
-    let started = Instant::now();
-    loop {
-        if let Some(found) = probe().await.with_context(|| what.to_owned())? {
-            return Ok(found);
-        }
-        ensure!(started.elapsed() < DEADLINE, "never came true: {what}");
-        tokio::time::sleep(POLL).await;
-    }
-}
 
 /// A test's own namespaces, exporter and host.
 pub struct Scene<'a> {
@@ -92,7 +33,7 @@ pub struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    async fn new(plane: &'a Plane, name: &str) -> Result<Self> {
+    pub(crate) async fn new(plane: &'a Plane, name: &str) -> Result<Self> {
         let api = Api::new(&plane.kubeconfig()).await?;
         // An identity of its own, by which the host is found in the audit log.
         let user = format!("host-{name}");
@@ -142,6 +83,11 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
+    /// A kubeconfig of somebody who may do nothing until RBAC says otherwise.
+    pub fn nobody(&self, name: &str) -> Result<PathBuf> {
+        self.plane.cluster().client_kubeconfig(name, &[])
+    }
+
     fn hosts(&self) -> MutexGuard<'_, Vec<Weak<Process>>> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -152,7 +98,7 @@ impl<'a> Scene<'a> {
         hosts.iter().try_for_each(|host| host.check())
     }
 
-    fn log_path(&self) -> PathBuf {
+    pub(crate) fn log_path(&self) -> PathBuf {
         self.dir.join("host.jsonl")
     }
 
@@ -423,57 +369,5 @@ impl<'a> Scene<'a> {
     pub async fn until(&self, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
         self.eventually(what, async || Ok(holds()?.then_some(())))
             .await
-    }
-
-    /// What helps to understand a failure.
-    async fn print(&self) {
-        eprintln!("--- scene {}: exporter {:?}", self.namespace, self.counts());
-        let log = std::fs::read_to_string(self.log_path()).unwrap_or_default();
-        let lines: Vec<_> = log.lines().collect();
-        eprintln!("--- the host's log, {}, ends:", self.log_path().display());
-        for line in &lines[lines.len().saturating_sub(LOG_TAIL)..] {
-            eprintln!("{line}");
-        }
-        let printed = [
-            (EVENTS, &self.home),
-            (REPORT_JOBS, &self.namespace),
-            (ECHOES, &self.namespace),
-            (JOURNALS, &self.home),
-        ];
-        for (resource, namespace) in printed {
-            if let Err(error) = self.print_objects(resource, namespace).await {
-                eprintln!("--- {} cannot be listed: {error:#}", resource.plural);
-            }
-        }
-    }
-
-    fn counts(&self) -> report_exporter::Stats {
-        report_exporter::Stats {
-            attempts: Default::default(),
-            ..self.exporter.stats()
-        }
-    }
-
-    /// Those that are not settled first.
-    async fn print_objects(&self, resource: Resource, namespace: &str) -> Result<()> {
-        let list = self.api.list(resource, namespace);
-        let mut objects = tokio::time::timeout(Duration::from_secs(10), list)
-            .await
-            .map_err(|_| anyhow!("no answer"))??;
-        let settled = |object: &Value| {
-            object["status"]["phase"] == "Done" || object["record"]["outcome"] == "applied"
-        };
-        objects.sort_by_key(settled);
-        eprintln!("--- {} {} in {namespace}", objects.len(), resource.plural);
-        for mut object in objects.into_iter().take(OBJECTS) {
-            if let Some(metadata) = object["metadata"].as_object_mut() {
-                metadata.remove("managedFields");
-            }
-            match serde_saphyr::to_string(&object) {
-                Ok(yaml) => eprintln!("{yaml}"),
-                Err(error) => bail!("print YAML: {error}"),
-            }
-        }
-        Ok(())
     }
 }

@@ -102,9 +102,15 @@ fn after_the_last_retry_an_object_is_stalled_and_listed_until_its_spec_changes()
             "{journal}"
         );
         // The first call and three retries.
-        let calls = scene.passes_of("bad")?;
-        let called: u64 = calls.iter().filter_map(|pass| pass["calls"].as_u64()).sum();
-        ensure!(called == 4, "{called} calls: {calls:?}");
+        scene
+            .until("the pass that gave up is over", || {
+                let passes = scene.passes_of("bad")?;
+                Ok(passes.iter().any(|pass| pass["outcome"] == "stalled"))
+            })
+            .await?;
+        let passes = scene.passes_of("bad")?;
+        let calls: u64 = passes.iter().filter_map(|p| p["calls"].as_u64()).sum();
+        ensure!(calls == 4, "{calls} calls: {passes:?}");
         let patch = json!({"spec": {"fail": null}});
         scene.patch(ECHOES, "bad", patch).await?;
         let good = |echo: &Value| ready(echo)["status"] == "True";

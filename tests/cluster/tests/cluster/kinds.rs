@@ -1,7 +1,9 @@
 //! Kinds come late, and go.
 
 use anyhow::{Result, ensure};
-use guesthouse_tests::{KINDS, Resource, plugin, scenario};
+use guesthouse_tests::{
+    Arguments, KINDS, Plane, ROLE_BINDINGS, Resource, plugin, scenario, scenario_on,
+};
 use serde_json::{Value, json};
 
 const LATE: Resource = Resource {
@@ -53,6 +55,95 @@ fn a_kind_that_is_defined_after_its_mapping_is_served_without_a_restart_also_the
             scene.job(&job, json!({})).await?;
             scene.done(&job).await?;
         }
+        ensure!(host.ended()?.is_none());
+        Ok(())
+    })
+}
+
+#[test]
+fn a_host_that_starts_before_its_own_kind_is_defined_serves_once_it_is() -> Result<()> {
+    scenario_on(&Plane::start("journals")?, "journals", async |scene| {
+        let name = "journals.guesthouse.dev";
+        let mut definition = scene.api.get(KINDS, "", name).await?;
+        definition["metadata"] = json!({"name": name});
+        scene.api.delete(KINDS, "", name).await?;
+        scene
+            .eventually("the kind is gone", async || {
+                let kind = scene.api.find(KINDS, "", name).await?;
+                Ok(kind.is_none().then_some(()))
+            })
+            .await?;
+        scene.map_report_jobs().await?;
+        scene.job("job", json!({})).await?;
+        let host = scene.host()?;
+        scene
+            .until("the host says what is missing", || {
+                let says = |line: &Value| {
+                    let message = line["message"].as_str().unwrap_or_default();
+                    line["level"] == "ERROR" && message.contains("guesthouse crd --host")
+                };
+                Ok(scene.log()?.iter().any(says))
+            })
+            .await?;
+        ensure!(
+            scene.attempts("job").is_empty(),
+            "exported without a record"
+        );
+        scene.api.create(KINDS, "", definition).await?;
+        scene.done("job").await?;
+        ensure!(scene.journal("job").await?.is_some());
+        ensure!(host.ended()?.is_none());
+        Ok(())
+    })
+}
+
+#[test]
+fn a_host_without_rights_serves_once_it_has_them_and_again_after_they_were_taken() -> Result<()> {
+    scenario("rights", async |scene| {
+        scene.map_report_jobs().await?;
+        scene.job("job", json!({})).await?;
+        let how = Arguments {
+            kubeconfig: Some(scene.nobody("rightless")?),
+            ..Arguments::default()
+        };
+        let host = scene.host_with(&how)?;
+        scene
+            .until("the host says what it may not do", || {
+                let says = |line: &Value| line.to_string().contains("forbidden");
+                Ok(scene.log()?.iter().any(says))
+            })
+            .await?;
+        let binding = json!({
+            "metadata": {"name": "rightless"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "rightless"}],
+        });
+        scene.api.create(ROLE_BINDINGS, "", binding.clone()).await?;
+        scene.done("job").await?;
+
+        scene.api.delete(ROLE_BINDINGS, "", "rightless").await?;
+        // The server takes a moment to act on it.
+        let mut jobs = 1;
+        scene
+            .eventually("a pass is refused by the server", async || {
+                scene.job(&format!("job-{jobs}"), json!({})).await?;
+                jobs += 1;
+                let passes = scene.passes_since(0)?;
+                Ok(passes
+                    .iter()
+                    .any(|p| p["outcome"] == "cluster-failed")
+                    .then_some(()))
+            })
+            .await?;
+        scene.api.create(ROLE_BINDINGS, "", binding).await?;
+        for job in scene.drained(jobs).await? {
+            ensure!(job["status"]["phase"] == "Done", "{job}");
+        }
+        let stats = scene.exporter.stats();
+        ensure!(
+            (stats.made, stats.duplicates) == (jobs as u64, 0),
+            "{stats:?}"
+        );
         ensure!(host.ended()?.is_none());
         Ok(())
     })

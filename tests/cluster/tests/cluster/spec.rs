@@ -64,6 +64,30 @@ fn a_plugin_without_a_terminal_phase_handles_generation_2_and_it_is_acknowledged
 }
 
 #[test]
+fn a_status_that_others_wiped_is_written_again_from_the_record_and_nothing_is_exported()
+-> Result<()> {
+    scenario("wiped", async |scene| {
+        scene.map_report_jobs().await?;
+        let _host = scene.host()?;
+        scene.job("job", json!({})).await?;
+        let before = scene.done("job").await?;
+        ended(scene, "job", 1).await?;
+        let wiped = json!({"status": {"phase": "Pending", "url": null, "observedGeneration": null, "conditions": null}});
+        let wiped = scene.patch(REPORT_JOBS, "job/status", wiped).await?;
+        ensure!(wiped["status"]["phase"] == "Pending", "{wiped}");
+        let after = scene.done("job").await?;
+        for member in ["url", "retries", "observedGeneration"] {
+            ensure!(
+                after["status"][member] == before["status"][member],
+                "{after}"
+            );
+        }
+        ensure!(scene.attempts("job").len() == 1);
+        Ok(())
+    })
+}
+
+#[test]
 fn edits_during_a_running_pass_lead_to_exactly_one_further_pass() -> Result<()> {
     scenario("meanwhile", async |scene| {
         scene.map_report_jobs().await?;

@@ -1,7 +1,7 @@
 //! Another plugin under a running host.
 
 use anyhow::{Context, Result, ensure};
-use guesthouse_tests::{CONFIG_MAPS, REPORT_JOBS, Scene, output, plugin, scenario};
+use guesthouse_tests::{Arguments, CONFIG_MAPS, REPORT_JOBS, Scene, output, plugin, scenario};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -55,6 +55,63 @@ fn a_plugin_in_a_config_map_that_is_replaced_is_swapped_in_and_all_objects_are_p
         put(&plugin("echo")?).await?;
         let source = json!({"configMap": {"name": "the-plugin", "key": "plugin.wasm"}});
         swapped(scene, source, put).await
+    })
+}
+
+#[test]
+fn swaps_in_the_middle_of_a_drain_lose_nothing_and_double_nothing() -> Result<()> {
+    scenario("swap-drain", async |scene| {
+        let file = scene.dir.join("plugin.wasm");
+        let mut wasm = std::fs::read(plugin("report_job")?)?;
+        let mut put = || {
+            // A custom section (WebAssembly core specification, 5.5.3) says nothing and makes another digest.
+            wasm.extend(b"\0\x05\x04more");
+            let aside = scene.dir.join("plugin.new");
+            std::fs::write(&aside, &wasm)?;
+            std::fs::rename(&aside, &file).context("put a file in place")
+        };
+        put()?;
+        let mut mapping = scene.report_jobs()?;
+        mapping["plugin"] = json!({"file": file});
+        scene.map("report-jobs", &mapping.to_string()).await?;
+        for number in 0..100 {
+            scene.job(&format!("job-{number}"), json!({})).await?;
+        }
+        // Slow enough that the swaps find it at work, however long they take.
+        scene.exporter.delay(300);
+        let host = scene.host_with(&Arguments::with(&["--http-in-flight", "2"]))?;
+        for swap in 1..=3 {
+            let more = scene.exporter.stats().made + 5;
+            scene
+                .until("some more reports are made", || {
+                    Ok(scene.exporter.stats().made >= more)
+                })
+                .await?;
+            put()?;
+            // Each version is told with its own digest.
+            scene
+                .eventually("the new version serves", async || {
+                    let mut events = scene.api.events(&scene.home, "report-jobs").await?;
+                    events.retain(|event| event.reason == "MappingActive");
+                    Ok((events.len() as u64 == swap + 1).then_some(()))
+                })
+                .await?;
+        }
+        ensure!(
+            scene.exporter.stats().made < 100,
+            "all was done before the last swap"
+        );
+        scene.exporter.delay(0);
+        for job in scene.drained(100).await? {
+            ensure!(job["status"]["phase"] == "Done", "{job}");
+        }
+        let stats = scene.exporter.stats();
+        ensure!(
+            (stats.made, stats.repeats, stats.duplicates) == (100, 0, 0),
+            "{stats:?}"
+        );
+        ensure!(host.ended()?.is_none(), "it was restarted");
+        Ok(())
     })
 }
 
