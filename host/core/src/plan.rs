@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::{
     contract::{
-        Action, Cause, Condition, Decision, Delivery, Effect, Http, MAX_EFFECT_ID, MAX_REASON,
+        Action, Cause, Condition, Decision, Delivery, Effect, Http, MAX_EFFECT_ID, MAX_KEY, MAX_REASON,
         Request, Wake,
     },
     grants::Grants,
@@ -336,6 +336,12 @@ fn send(effect: &Effect, http: &Http, grants: &Grants, uid: &Uid) -> Result<Send
     if http.request.credential.is_some() {
         return Err(unsupported(&format!(
             "a credential (effect `{}`)",
+            effect.id
+        )));
+    }
+    if http.key.as_ref().is_some_and(|key| key.len() > MAX_KEY) {
+        return Err(Rejection::bad(format!(
+            "the key of the effect `{}` must have at most {MAX_KEY} bytes; hash what is longer",
             effect.id
         )));
     }

@@ -24,6 +24,12 @@ fn job(phase: &str, label: Option<&str>) -> Scene {
     observe(job).config(CONFIG)
 }
 
+/// The key that the export of [`job`] is sent under.
+fn wish() -> String {
+    let decision = run(&job("Pending", None)).0;
+    decision.http(EXPORT).and_then(|http| http.key.clone()).unwrap()
+}
+
 fn run(scene: &Scene) -> (Decision, ReportJobStatus) {
     let decision = decide::<ReportJob>(scene).unwrap();
     let status = decision.status_as().unwrap();
@@ -66,7 +72,7 @@ fn a_receipt_decides_the_phase() {
     let failed = |attempts| {
         job("Pending", Some("pending"))
             .failed(EXPORT, attempts, "ServerError", "503 from http://exporter")
-            .keyed("5:sales/pdf")
+            .keyed(&wish())
     };
     let cause = Some("ServerError: 503 from http://exporter");
     // Receipt, status, label set, event, export asked for again.

@@ -25,6 +25,8 @@ pub const CONTRACT: &str = "guesthouse:reconciler@0.1.0";
 
 /// Longest effect id, bytes.
 pub const MAX_EFFECT_ID: usize = 128;
+/// Longest `key` of an http effect, bytes: it stands in the object's journal.
+pub const MAX_KEY: usize = 256;
 /// Longest `cause.message` and event note that is kept, bytes; what is longer is cut at a character boundary.
 pub const MAX_MESSAGE: usize = 1024;
 /// Longest `cause.reason`, bytes.

@@ -171,7 +171,6 @@ fn a_definite_no_fails_a_job_at_once() -> Result<()> {
 }
 
 #[test]
-#[ignore = "not so yet: the corrected address makes another request under the same key, which the plan refuses"]
 fn a_wrong_address_of_the_exporter_is_corrected_in_the_mapping_and_waiting_jobs_go_there()
 -> Result<()> {
     scenario("corrected", async |scene| {
