@@ -119,6 +119,9 @@ pub(crate) struct RenderArgs {
     /// The mapping [default: no config, and the grants that the plugin itself asks for].
     #[arg(short, long)]
     pub(crate) mapping: Option<PathBuf>,
+    /// Namespace of the host, where the mapping's service account lies.
+    #[arg(short, long, default_value = "guesthouse-system")]
+    pub(crate) namespace: String,
     /// Receipts of http effects.
     #[arg(short, long)]
     pub(crate) receipts: Option<PathBuf>,

@@ -104,7 +104,7 @@ fn mapping(args: &RenderArgs, plugin: &Plugin, object: &Value) -> Result<Checked
             .file_stem()
             .and_then(|stem| stem.to_str())
             .unwrap_or("mapping");
-        return CheckedMapping::parse(name, &text, "guesthouse-system")
+        return CheckedMapping::parse(name, &text, &args.namespace)
             .with_context(|| format!("{}", path.display()));
     }
     eprintln!("note: no --mapping: no config, and the plugin is granted what it asks for");
@@ -114,7 +114,7 @@ fn mapping(args: &RenderArgs, plugin: &Plugin, object: &Value) -> Result<Checked
         "grants": plugin.descriptor().grants.read::<Value>()?,
         "serviceAccount": "default",
     });
-    CheckedMapping::parse("render", &text.to_string(), "guesthouse-system")
+    CheckedMapping::parse("render", &text.to_string(), &args.namespace)
         .context("a mapping for this object and plugin")
 }
 

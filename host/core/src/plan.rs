@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::{
     contract::{
-        Action, Cause, Condition, Decision, Delivery, Effect, Http, MAX_EFFECT_ID, MAX_KEY, MAX_REASON,
-        Request, Wake,
+        Action, Cause, Condition, Decision, Delivery, Effect, Http, MAX_EFFECT_ID, MAX_KEY,
+        MAX_REASON, Request, Wake,
     },
     grants::Grants,
     journal::Journal,

@@ -27,7 +27,10 @@ fn job(phase: &str, label: Option<&str>) -> Scene {
 /// The key that the export of [`job`] is sent under.
 fn wish() -> String {
     let decision = run(&job("Pending", None)).0;
-    decision.http(EXPORT).and_then(|http| http.key.clone()).unwrap()
+    decision
+        .http(EXPORT)
+        .and_then(|http| http.key.clone())
+        .unwrap()
 }
 
 fn run(scene: &Scene) -> (Decision, ReportJobStatus) {

@@ -58,6 +58,10 @@ fn what_is_not_is_refused_as_the_plugins_error_with_what_to_do() {
         ),
         (effects([plain("", &[])]), "must have 1 to 128 bytes"),
         (
+            effects([http("a", &[], |http| http.key = Some("k".repeat(257)))]),
+            "the key of the effect `a` must have at most 256 bytes; hash what is longer",
+        ),
+        (
             effects([plain(&"i".repeat(MAX_EFFECT_ID + 1), &[])]),
             "must have 1 to 128 bytes",
         ),
