@@ -328,7 +328,7 @@ mod tests {
         ]);
         let text = report(&results);
         assert!(
-            text.contains("| *guesthouse / native* | | | *1.50* |"),
+            text.contains("| *guesthouse / native* | |  | *1.50* |"),
             "{text}"
         );
         assert!(text.contains("| 1.5× | 1.50× | met |"), "{text}");
