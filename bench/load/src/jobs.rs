@@ -1,7 +1,7 @@
 //! The objects: `ReportJob`s of half a kilobyte, or of about 3 KB with nested parameters, new or settled.
 
 use crate::api::{Api, IN_FLIGHT};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 pub(crate) const PHASE_LABEL: &str = "workqueue.acme.io/phase";
 /// Sections of the big objects: 2.3 KB of spec in 46 small maps.
 pub(crate) const SECTIONS: usize = 4;
+const ATTEMPTS: usize = 20;
 
 #[derive(clap::Args)]
 pub(crate) struct Create {
@@ -58,11 +59,18 @@ pub(crate) async fn make(api: &Api, n: usize, sections: usize, done: bool) -> Re
 
 pub(crate) async fn delete(args: &Delete) -> Result<()> {
     let api = Api::infer(&args.namespace).await?;
-    while api.count().await?.0 > 0 {
-        api.delete_all().await?;
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    // Deleting many may take the server longer than it gives itself (504); it goes on where it stopped.
+    for _ in 0..ATTEMPTS {
+        let result = api.delete_all().await;
+        if api.count().await?.0 == 0 {
+            return Ok(());
+        }
+        if let Err(error) = result {
+            eprintln!("deleting again: {error:#}");
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    Ok(())
+    bail!("objects are left after {ATTEMPTS} deletions of all")
 }
 
 /// The name of the object with this number.

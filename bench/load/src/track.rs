@@ -5,6 +5,7 @@ use crate::jobs::PHASE_LABEL;
 use anyhow::{Context, Result, bail};
 use http_body_util::BodyExt;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -84,7 +85,7 @@ struct Event<'a> {
     #[serde(rename = "type")]
     type_: &'a str,
     #[serde(borrow)]
-    object: Object<'a>,
+    object: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -92,7 +93,7 @@ struct Object<'a> {
     #[serde(borrow, default)]
     metadata: Metadata<'a>,
     #[serde(borrow, default)]
-    status: Option<Status<'a>>,
+    status: Status<'a>,
 }
 
 #[derive(Deserialize, Default)]
@@ -106,14 +107,11 @@ struct Metadata<'a> {
     labels: HashMap<&'a str, Cow<'a, str>>,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Status<'a> {
-    Job {
-        #[serde(borrow, default)]
-        phase: Cow<'a, str>,
-    },
-    Other(serde::de::IgnoredAny),
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Status<'a> {
+    #[serde(borrow)]
+    phase: Cow<'a, str>,
 }
 
 /// The server ends the watch of a reader that falls behind: then it goes on from the last version seen.
@@ -154,10 +152,10 @@ fn take(
     if event.type_ == "ERROR" {
         bail!("the watch ended: {}", String::from_utf8_lossy(line));
     }
-    let metadata = event.object.metadata;
+    let Object { metadata, status } =
+        serde_json::from_str(event.object.get()).context("read an object")?;
     metadata.resource_version.as_ref().clone_into(version);
-    let done = matches!(&event.object.status, Some(Status::Job { phase }) if phase == "Done");
-    if event.type_ == "DELETED" || !done {
+    if event.type_ == "DELETED" || status.phase != "Done" {
         return Ok(());
     }
     let labelled = metadata

@@ -1,6 +1,6 @@
 //! `guesthouse run`.
 
-use std::io::IsTerminal;
+use std::{io::IsTerminal, time::Duration};
 
 use anyhow::{Context, Result};
 use guesthouse_operator::HostOptions;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         .enable_all()
         .build()
         .context("starting the runtime")?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         let mut term = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
         let stop = async move {
             tokio::select! {
@@ -38,7 +38,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         guesthouse_operator::run(options, stop)
             .await
             .context("the host cannot run")
-    })
+    });
+    // A read that hangs (a network mount) must not keep the process.
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    result
 }
 
 /// To stderr: stdout is for results. `GUESTHOUSE_LOG` has the syntax of `RUST_LOG`.

@@ -15,7 +15,7 @@ use crate::{
     keys::Hash,
     limits::Limits,
     object::{BadPath, FieldPath},
-    units::Span,
+    units::{Bytes, Span},
 };
 
 /// Label of the ConfigMaps that hold mappings; its value is `true`.
@@ -227,8 +227,10 @@ impl CheckedMapping {
         if !is_dns_label(name) {
             return Err(MappingError::Name(name.to_owned()));
         }
-        let mapping: Mapping =
-            serde_saphyr::from_str(text).map_err(|error| MappingError::Text(error.to_string()))?;
+        // One line: it goes into an Event.
+        let plain = serde_saphyr::options! { with_snippet: false };
+        let mapping: Mapping = serde_saphyr::from_str_with_options(text, plain)
+            .map_err(|error| MappingError::Text(error.to_string().replace('\n', "; ")))?;
         Self::check(name, mapping, namespace)
     }
 
@@ -258,9 +260,16 @@ impl CheckedMapping {
         if mapping.resync.0 < 1000 {
             return value("resync", "must be at least 1s");
         }
-        if mapping.limits.time.0 == 0 {
-            return value("limits.time", "must be more than 0");
+        if !(1..=MAX_CALL.0).contains(&mapping.limits.time.0) {
+            return value(
+                "limits.time",
+                "must be more than 0 and at most 30s: a call holds a thread",
+            );
         }
+        if !(MIN_MEMORY.0..=MAX_MEMORY.0).contains(&mapping.limits.memory.0) {
+            return value("limits.memory", "must be from 1Mi to 256Mi");
+        }
+        check_names(&mapping)?;
         if !mapping.config.is_object() {
             return value("config", "must be an object");
         }
@@ -296,6 +305,84 @@ impl CheckedMapping {
             mapping,
         })
     }
+}
+
+/// Longest call that a mapping may allow.
+const MAX_CALL: Span = Span::from_secs(30);
+/// Least memory that a plugin can start in.
+const MIN_MEMORY: Bytes = Bytes(1 << 20);
+/// Most memory that a call may have: what the sandbox reserves for one.
+const MAX_MEMORY: Bytes = Bytes(256 << 20);
+
+/// Kinds that the host itself writes with every pass: mapped, each pass would make the next one.
+const OWN_KINDS: [(&str, &str); 4] = [
+    ("", "Event"),
+    ("events.k8s.io", "Event"),
+    ("coordination.k8s.io", "Lease"),
+    ("guesthouse.dev", "Journal"),
+];
+
+/// Names that become parts of addresses and selectors: one that is none would only ever be answered with an error.
+fn check_names(mapping: &Mapping) -> Result<(), MappingError> {
+    let value = |field, why: String| Err(MappingError::Value { field, why });
+    let (api_version, kind) = (&mapping.for_.api_version, &mapping.for_.kind);
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let group_fits = !api_version.contains('/') || is_dns_subdomain(group);
+    if !group_fits || !is_dns_label(version) {
+        return value(
+            "for.apiVersion",
+            format!("`{api_version}` is none; write group/version, as in batch.acme.io/v1"),
+        );
+    }
+    if !kind.bytes().all(|b| b.is_ascii_alphanumeric()) {
+        return value(
+            "for.kind",
+            format!("`{kind}` is none; write it as in a manifest, `ReportJob`"),
+        );
+    }
+    if OWN_KINDS.contains(&(group, kind.as_str())) {
+        return value(
+            "for",
+            format!(
+                "{api_version} {kind} is written by the host itself in every pass and cannot be mapped"
+            ),
+        );
+    }
+    if let Some(wrong) = mapping
+        .for_
+        .namespaces
+        .iter()
+        .find(|name| !is_dns_label(name))
+    {
+        return value(
+            "for.namespaces",
+            format!("`{wrong}` is no namespace's name; leave the list out for all namespaces"),
+        );
+    }
+    if !mapping.service_account.is_empty() && !is_dns_subdomain(&mapping.service_account) {
+        return value(
+            "serviceAccount",
+            format!("`{}` is no service account's name", mapping.service_account),
+        );
+    }
+    match &mapping.plugin {
+        PluginSource::File(path) if path.is_empty() => {
+            value("plugin.file", "must name a file".to_owned())
+        }
+        PluginSource::ConfigMap(at) if !is_dns_subdomain(&at.name) || at.key.is_empty() => value(
+            "plugin.configMap",
+            format!(
+                "name `{}` and key `{}` must name a key of a ConfigMap",
+                at.name, at.key
+            ),
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// RFC 1123 subdomain.
+fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 
 /// All mappings of a set of ConfigMaps, by name, each read or refused by itself.
@@ -362,6 +449,54 @@ limits: {memory: 64Mi, time: 1s}
             ("time: 1s", "time: 1 s", "length of time"),
             ("methods: [PUT]", "methods: []", "grants.http[0]"),
             ("limit: 5", "limit: 0", "retry.limit"),
+            ("time: 1s", "time: 99999h", "limits.time"),
+            ("memory: 64Mi", "memory: 0", "limits.memory"),
+            ("memory: 64Mi", "memory: 999Gi", "limits.memory"),
+            (
+                "serviceAccount: report-jobs",
+                "serviceAccount: 'A B/..'",
+                "serviceAccount",
+            ),
+            (
+                "kind: ReportJob}",
+                "kind: ReportJob, namespaces: ['']}",
+                "for.namespaces",
+            ),
+            (
+                "kind: ReportJob}",
+                "kind: ReportJob, namespaces: ['A/B']}",
+                "for.namespaces",
+            ),
+            (
+                "apiVersion: batch.acme.io/v1",
+                "apiVersion: ../../etc",
+                "for.apiVersion",
+            ),
+            (
+                "apiVersion: batch.acme.io/v1",
+                "apiVersion: a.b/v1/x",
+                "for.apiVersion",
+            ),
+            (
+                "batch.acme.io/v1, kind: ReportJob",
+                "events.k8s.io/v1, kind: Event",
+                "written by the host itself",
+            ),
+            (
+                "batch.acme.io/v1, kind: ReportJob",
+                "guesthouse.dev/v1alpha1, kind: Journal",
+                "written by the host itself",
+            ),
+            (
+                "{file: /plugins/report-job.wasm}",
+                "{file: ''}",
+                "plugin.file",
+            ),
+            (
+                "{file: /plugins/report-job.wasm}",
+                "{configMap: {name: 'a,b', key: k}}",
+                "plugin.configMap",
+            ),
             ("base: 1s", "base: 10m", "base must be"),
         ] {
             let error = refused(from, to);
@@ -373,7 +508,7 @@ limits: {memory: 64Mi, time: 1s}
     fn an_error_in_the_text_names_line_and_valid_fields() {
         let error = refused("resync: 10h", "resinc: 10h");
         assert!(
-            error.contains("line") && error.contains("serviceAccount"),
+            error.contains("line") && error.contains("serviceAccount") && !error.contains('\n'),
             "{error}"
         );
     }

@@ -46,7 +46,7 @@ pub(crate) struct Events {
 }
 
 /// Events on their way at once; beyond that they are dropped and counted in the log, so that a flood cannot grow.
-const IN_FLIGHT: usize = 64;
+const IN_FLIGHT: usize = 512;
 
 impl Events {
     /// Told under the name `instance` of this host.

@@ -6,9 +6,10 @@ use std::{
 };
 
 use guesthouse_core::{
+    contract::Kind,
     identity::Identity,
     journal::Journal,
-    object::{self, Head, ObjectKey},
+    object::{Head, ObjectKey},
     outcome::Outcome,
     pass::{JournalWrite, StoredJournal, WriteError},
 };
@@ -47,8 +48,9 @@ struct Stored {
     record: Journal,
 }
 
-/// An object under a mapping.
-type Subject = (String, ObjectKey);
+/// An object under a mapping: mapping, group, kind and place. Another kind of the same name is another object, whatever a
+/// mapping says today.
+type Subject = (String, String, String, ObjectKey);
 
 /// Which journals there are for an object. Subjects are read once, when the watch tells of a journal.
 #[derive(Default)]
@@ -106,13 +108,12 @@ impl Journals {
         }
     }
 
-    /// A journal was added or changed; returns its mapping and object.
-    pub fn changed(&self, key: &ObjectKey) -> Option<(String, ObjectKey)> {
-        let entry = self.store.get(key)?;
-        let (mapping, object) = subject(entry.raw())?;
-        self.index()
-            .insert(key.name(), (mapping.clone(), object.clone()));
-        Some((mapping, object))
+    /// A journal was added or changed.
+    pub fn changed(&self, key: &ObjectKey) {
+        let subject = self.store.get(key).and_then(|entry| subject(entry.raw()));
+        if let Some(subject) = subject {
+            self.index().insert(key.name(), subject);
+        }
     }
 
     /// A journal is gone.
@@ -120,26 +121,28 @@ impl Journals {
         self.index().remove(key.name());
     }
 
-    /// The objects that have journals under a mapping.
-    pub fn objects(&self, mapping: &str) -> Vec<ObjectKey> {
-        self.index()
-            .by_object
-            .keys()
-            .filter(|(of, _)| of == mapping)
-            .map(|(_, object)| object.clone())
-            .collect()
+    /// The objects of a kind that have journals under a mapping.
+    pub fn objects(&self, mapping: &str, kind: &Kind) -> Vec<ObjectKey> {
+        let is = |(of, group, name, _): &&Subject| {
+            of == mapping && group == kind.group() && *name == kind.kind
+        };
+        let index = self.index();
+        let found = index.by_object.keys().filter(is);
+        found.map(|(.., object)| object.clone()).collect()
     }
 
     /// The journals of an object under a mapping, of whatever uid. One that cannot be read is an error: acting without it
     /// could do again what it says was done.
-    pub fn of(&self, mapping: &str, object: &ObjectKey) -> Result<Vec<StoredJournal>, String> {
-        let names = self
-            .index()
-            .by_object
-            .get(&(mapping.to_owned(), object.clone()))
-            .cloned()
-            .unwrap_or_default();
-        let found = names.into_iter().filter_map(|name| {
+    pub fn of(
+        &self,
+        mapping: &str,
+        kind: &Kind,
+        object: &ObjectKey,
+    ) -> Result<Vec<StoredJournal>, String> {
+        let (group, name) = (kind.group().to_owned(), kind.kind.clone());
+        let subject = (mapping.to_owned(), group, name, object.clone());
+        let names = self.index().by_object.get(&subject).cloned();
+        let found = names.unwrap_or_default().into_iter().filter_map(|name| {
             let entry = self.store.get(&ObjectKey::new(&self.namespace, &name))?;
             Some(
                 read(&name, entry.raw())
@@ -222,8 +225,8 @@ fn read(name: &str, raw: &str) -> Result<StoredJournal, String> {
     })
 }
 
-/// The mapping and object of a journal, or nothing if it is none of ours.
-fn subject(raw: &str) -> Option<(String, ObjectKey)> {
+/// Whose a journal is, or nothing if it is none of ours.
+fn subject(raw: &str) -> Option<Subject> {
     #[derive(Deserialize)]
     struct Outline<'a> {
         #[serde(borrow)]
@@ -238,6 +241,9 @@ fn subject(raw: &str) -> Option<(String, ObjectKey)> {
     #[derive(Deserialize)]
     struct Whose<'a> {
         #[serde(default)]
+        group: std::borrow::Cow<'a, str>,
+        kind: std::borrow::Cow<'a, str>,
+        #[serde(default)]
         namespace: std::borrow::Cow<'a, str>,
         name: std::borrow::Cow<'a, str>,
     }
@@ -245,7 +251,9 @@ fn subject(raw: &str) -> Option<(String, ObjectKey)> {
     let object = outline.record.object;
     Some((
         outline.record.mapping.into_owned(),
-        object::ObjectKey::new(&object.namespace, &object.name),
+        object.group.into_owned(),
+        object.kind.into_owned(),
+        ObjectKey::new(&object.namespace, &object.name),
     ))
 }
 
@@ -337,4 +345,30 @@ pub fn crd() -> serde_json::Value {
             }],
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A mapping whose kind was changed must not take the journals of the old kind for those of objects that are gone.
+    #[test]
+    fn journals_of_another_kind_are_another_objects_whatever_the_mapping_is_called() {
+        let raw = |group: &str, kind: &str| {
+            format!(
+                r#"{{"record":{{"mapping":"m","outcome":"applied","object":{{"group":"{group}","kind":"{kind}","namespace":"ns","name":"a","uid":"u"}}}}}}"#
+            )
+        };
+        let mut index = Index::default();
+        for (name, group, kind) in [("1", "g", "A"), ("2", "g", "B"), ("3", "h", "A")] {
+            index.insert(name, subject(&raw(group, kind)).unwrap());
+        }
+        let of = |group: &str, kind: &str| {
+            let object = ObjectKey::new("ns", "a");
+            index.by_object[&("m".to_owned(), group.to_owned(), kind.to_owned(), object)].len()
+        };
+        assert_eq!((of("g", "A"), of("g", "B"), of("h", "A")), (1, 1, 1));
+        index.remove("2");
+        assert_eq!(index.by_object.len(), 2);
+    }
 }

@@ -25,6 +25,8 @@ use tokio::{
 
 use crate::cluster::{Event, Resource, Scope, Transport, Watch, WatchId, WatchOptions};
 
+/// Largest file that is read at all, bytes.
+const MAX_FILE: u64 = 64 << 20;
 /// How often a file is looked at.
 const POLL: Duration = Duration::from_millis(500);
 
@@ -102,6 +104,16 @@ struct Stamp {
 
 async fn stamp(path: &Path) -> Result<Stamp, std::io::Error> {
     let meta = tokio::fs::metadata(path).await?;
+    // A pipe or a device would be read for ever.
+    if !meta.is_file() {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
+    if meta.len() > MAX_FILE {
+        return Err(std::io::Error::other(format!(
+            "it has {} bytes, more than the {MAX_FILE} that a plugin may have",
+            meta.len()
+        )));
+    }
     Ok(Stamp {
         changed: meta.modified().ok(),
         len: meta.len(),

@@ -13,7 +13,7 @@ use guesthouse_core::{
     plan::MetaPatch,
     queue::Key,
 };
-use guesthouse_sandbox::{Called, Plugin, Verb};
+use guesthouse_sandbox::{Plugin, Verb};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
@@ -23,7 +23,7 @@ use crate::{
     cluster::{Answer, Api, PatchKind, Resource, Store, request::Want},
     errors::write_error,
     events::{About, Events},
-    executor::Executor,
+    executor::{Executor, Work},
     journals::Journals,
     outgoing::Outgoing,
     trace,
@@ -149,11 +149,13 @@ impl Worker<'_> {
     async fn call(&self, seen: Box<guesthouse_core::contract::Observation>) -> Told {
         let terms = &self.job.terms;
         let limits = terms.mapping.mapping.limits.clone();
-        let called: Called = self
-            .shop
-            .executor
-            .call(self.job.plugin.clone(), Verb::Reconcile, seen, limits)
-            .await;
+        let work = Work {
+            plugin: self.job.plugin.clone(),
+            verb: Verb::Reconcile,
+            seen,
+            limits,
+        };
+        let called = self.shop.executor.call(&terms.mapping.name, work).await;
         trace::called(terms, self.object(), &called);
         Told::Reply(called.result)
     }

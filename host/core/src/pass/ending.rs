@@ -1,6 +1,6 @@
 //! How a pass leaves its key: the last word to journal, Events and queue.
 
-use super::{Carry, End, Finale, Memo, Note, Pass, Stage, Step, StepAction, WriteError};
+use super::{Carry, End, Finale, Memo, Note, Pass, Stage, Step, StepAction, Unfiled, WriteError};
 use crate::{
     contract::{Cause, EventType, MAX_MESSAGE, cut},
     object::version_number,
@@ -43,6 +43,7 @@ impl Pass {
             last: Some(outcome),
             discarded: 0,
             cluster_failures: 0,
+            unfiled: None,
         };
         let step = self.as_host(StepAction::End(Box::new(end)));
         self.stage = Stage::Ended;
@@ -115,6 +116,14 @@ impl Pass {
         self.as_host(StepAction::End(end))
     }
 
+    /// Receipts that the journal does not have.
+    fn unfiled(&self) -> Option<Unfiled> {
+        self.has_unfiled.then(|| Unfiled {
+            uid: self.journal.object.uid.clone(),
+            receipts: self.journal.receipts.clone(),
+        })
+    }
+
     fn ending(&self, outcome: Outcome, cause: Option<Cause>, wake: Option<Time>) -> End {
         End {
             outcome,
@@ -128,6 +137,7 @@ impl Pass {
                 .and_then(|object| version_number(&object.version)),
             carry: Carry {
                 last: Some(outcome),
+                unfiled: self.unfiled(),
                 ..Carry::default()
             },
             calls: self.calls,

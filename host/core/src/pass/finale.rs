@@ -248,18 +248,22 @@ impl Pass {
 
     /// A write to the object that the server answered with a no: what it says concerns this object and is retried.
     fn object_write_failed(&mut self, what: &str, error: WriteError, now: Time) -> Step {
-        let (outcome, cause) = match error {
+        let limit = self.terms.mapping.mapping.retry.limit;
+        let (limit, outcome, cause) = match error {
             WriteError::Invalid(message) => (
+                limit,
                 Outcome::PluginFailed,
                 Cause::new("Invalid", format!("{what}: {message}")),
             ),
+            // Rights and quotas are given by people, and nothing of the object or the plugin changes when they are.
             WriteError::Forbidden(message) => (
+                u32::MAX,
                 Outcome::Retrying,
                 Cause::new("Forbidden", format!("{what}: {message}")),
             ),
             other => return self.write_failed(what, other, now),
         };
-        let (outcome, retry_at) = self.nack(outcome, None, now);
+        let (outcome, retry_at) = self.nack_within(limit, outcome, None, now);
         let finale = Finale::trouble(outcome, cause, retry_at);
         // What was refused is not written again in this pass; the refusal itself is. If that is refused too, the journal has it.
         if std::mem::replace(&mut self.refused, true) {

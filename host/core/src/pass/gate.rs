@@ -62,6 +62,10 @@ impl Pass {
                 return self.end(Outcome::Stalled, Some(cause), None);
             }
         }
+        if self.has_unfiled {
+            self.stage = Stage::Refiling;
+            return self.write_journal();
+        }
         self.call()
     }
 

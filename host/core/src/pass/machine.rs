@@ -26,6 +26,10 @@ impl Pass {
                 }
             }
             (Stage::Sending(sends), Told::Sent(results)) => self.sent(&sends, results, now),
+            (Stage::Refiling, Told::Journaled(result)) => match self.journal_stands(result, now) {
+                Ok(()) => self.call(),
+                Err(step) => *step,
+            },
             (Stage::Filing, Told::Journaled(result)) => match self.journal_stands(result, now) {
                 Ok(()) => {
                     self.round += 1;
@@ -70,6 +74,7 @@ impl Pass {
         match result {
             Ok(version) => {
                 self.writes += 1;
+                self.has_unfiled = false;
                 self.journal_version = Some(version);
                 self.journaled = Some(self.journal.clone());
                 Ok(())
@@ -221,6 +226,18 @@ impl Pass {
         after: Option<Span>,
         now: Time,
     ) -> (Outcome, Option<Time>) {
+        let limit = self.terms.mapping.mapping.retry.limit;
+        self.nack_within(limit, outcome, after, now)
+    }
+
+    /// The same with a limit of its own: what no plugin and no object is to blame for is never given up.
+    pub(super) fn nack_within(
+        &mut self,
+        limit: u32,
+        outcome: Outcome,
+        after: Option<Span>,
+        now: Time,
+    ) -> (Outcome, Option<Time>) {
         let retry = &self.terms.mapping.mapping.retry;
         let basis = self.basis();
         let before = self
@@ -242,7 +259,7 @@ impl Pass {
             None => 1,
         };
         let was_stalled = before.is_some_and(|record| record.next_at.is_none());
-        if attempt > retry.limit || was_stalled {
+        if attempt > limit || was_stalled {
             self.give_up(attempt);
             return (Outcome::Stalled, None);
         }

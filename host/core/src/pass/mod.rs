@@ -30,7 +30,7 @@ pub use step::*;
 use crate::{
     contract::{Condition, Event, Json, Status},
     identity::Identity,
-    journal::{Journal, Subject},
+    journal::{Journal, ReceiptRecord, Subject},
     keys::Hash,
     mapping::CheckedMapping,
     object::{Head, ObjectKey, Uid},
@@ -119,6 +119,8 @@ pub struct Pass {
     object_writes: u32,
     /// The trouble that was on record when the pass began: telling it again would be noise.
     told: Option<(Outcome, String)>,
+    /// The journal has receipts that do not stand in the cluster.
+    has_unfiled: bool,
     dropped: Vec<String>,
 }
 
@@ -161,6 +163,8 @@ enum Stage {
     Sending(Vec<Send>),
     /// That the receipts are journaled.
     Filing,
+    /// That the receipts of an earlier pass are journaled.
+    Refiling,
     /// That the journal stands.
     Recording(Box<Finale>),
     /// That labels and annotations stand.
@@ -226,6 +230,7 @@ impl Pass {
             }
         }
         pass.journal.lose_intents();
+        pass.take_unfiled();
         let step = pass.gate(now);
         (pass, step)
     }
@@ -269,7 +274,26 @@ impl Pass {
             writes: 0,
             object_writes: 0,
             told: None,
+            has_unfiled: false,
             dropped: Vec::new(),
+        }
+    }
+
+    /// What an earlier pass was told and could not journal. What is final on record stays.
+    fn take_unfiled(&mut self) {
+        let unfiled = self.carry.unfiled.take();
+        let Some(unfiled) = unfiled.filter(|unfiled| unfiled.uid == self.journal.object.uid) else {
+            return;
+        };
+        for record in unfiled.receipts {
+            let known = self.journal.receipt(&record.effect, record.key.as_deref());
+            let journaled = self.journaled.as_ref();
+            let settled = journaled.and_then(|j| j.receipt(&record.effect, record.key.as_deref()));
+            let final_there = settled.is_some_and(ReceiptRecord::is_final);
+            if !final_there && known != Some(&record) {
+                self.journal.file(record);
+                self.has_unfiled = true;
+            }
         }
     }
 

@@ -129,6 +129,7 @@ impl Pass {
             self.journal.file(record(send, state));
         }
         self.note_sends();
+        self.has_unfiled = true;
         self.stage = Stage::Filing;
         self.write_journal()
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{
     contract::{Cause, EventType, Json, Observation, Reply, Response},
     identity::Identity,
-    journal::Journal,
+    journal::{Journal, ReceiptRecord},
     outcome::Outcome,
     plan::{MetaPatch, Send},
     refusal::Refusal,
@@ -206,6 +206,18 @@ pub struct Carry {
     pub discarded: u32,
     /// Passes in a row that ended cluster-failed.
     pub cluster_failures: u32,
+    /// What became of sends whose journal could not be written: journaled before anything else, so that an API server that is
+    /// away does not make the host send again what was answered.
+    pub unfiled: Option<Unfiled>,
+}
+
+/// Receipts that are not journaled yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfiled {
+    /// Uid of the object they are about.
+    pub uid: String,
+    /// The receipts.
+    pub receipts: Vec<ReceiptRecord>,
 }
 
 /// What a settled pass covered.

@@ -69,7 +69,10 @@ impl Supervisor {
             .and_then(|scope| self.kinds.get(scope)?.served.as_ref())
             .ok_or("its kind is not watched")?;
         let store = served.watch.store().clone();
-        let journals = self.shop.journals.of(name, &object)?;
+        let journals = self
+            .shop
+            .journals
+            .of(name, &runtime.checked.kind, &object)?;
         let carry = runtime
             .keys
             .get(&object)

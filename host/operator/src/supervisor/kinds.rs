@@ -268,7 +268,7 @@ impl Supervisor {
         let Some(runtime) = self.mappings.get(name) else {
             return;
         };
-        let mut left = self.shop.journals.objects(name);
+        let mut left = self.shop.journals.objects(name, &runtime.checked.kind);
         for scope in &runtime.scopes {
             let Some(served) = self.kinds.get(scope).and_then(|kind| kind.served.as_ref()) else {
                 continue;

@@ -53,11 +53,14 @@ impl Runtime {
     pub(super) fn push(&self, entry: Option<&Entry>, why: Why, version: Option<u64>) -> Push {
         let live = entry.filter(|entry| !entry.is_deleting());
         let priority = |path: &guesthouse_core::object::FieldPath| {
-            live.and_then(|entry| path.i64(entry.raw()).ok().flatten())
+            let found = live.map(|entry| path.i64(entry.raw()))?;
+            self.read("queue.priority", found.map_err(|error| error.to_string()))
         };
         let not_before = |path: &guesthouse_core::object::FieldPath| {
-            let text = live.and_then(|entry| path.str(entry.raw()).ok().flatten())?;
-            Time::parse(&text).ok()
+            let found = live.map(|entry| path.str(entry.raw()))?;
+            let text = self.read("queue.notBefore", found.map_err(|error| error.to_string()))?;
+            let time = Time::parse(&text).map(Some);
+            self.read("queue.notBefore", time.map_err(|error| error.to_string()))
         };
         Push {
             why,
@@ -70,6 +73,22 @@ impl Runtime {
                 .unwrap_or(0),
             not_before: self.checked.not_before.as_ref().and_then(not_before),
         }
+    }
+}
+
+impl Runtime {
+    /// What a queue field says. One that cannot be read counts as absent, and the log says so: the kind's schema is where
+    /// it can be refused.
+    fn read<T>(&self, field: &str, found: Result<Option<T>, String>) -> Option<T> {
+        found.unwrap_or_else(|error| {
+            tracing::warn!(
+                mapping = self.checked.name,
+                field,
+                error,
+                "counts as absent"
+            );
+            None
+        })
     }
 }
 

@@ -29,8 +29,8 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use crate::{
     clock,
     cluster::{
-        Discovery, Event, Notice, RequestError, Resource, Scope, Transport, Watch, WatchId,
-        WatchOptions,
+        Discovery, Event, KindState, Notice, RequestError, Resource, Scope, Transport, Watch,
+        WatchId, WatchOptions,
     },
     config::Place,
     plugins::{self, Loaded, SourceWatch},
@@ -229,6 +229,10 @@ impl Supervisor {
 
     fn config_noticed(&mut self, event: Event) {
         match event {
+            Event::State(KindState::Forbidden(message)) => tracing::error!(
+                "the mappings cannot be watched; allow the host get, list and watch on configmaps in {}: {message}",
+                self.namespace
+            ),
             Event::State(state) => {
                 tracing::info!(state = state.name(), "watch over the mappings: {state:?}")
             }
@@ -247,12 +251,19 @@ impl Supervisor {
                 self.journals_synced = true;
                 self.refresh_all();
             }
-            Event::State(crate::cluster::KindState::Absent) => {
+            Event::State(KindState::Absent | KindState::Gone) => {
+                // Without journals an answer would be forgotten and asked for again.
                 self.journals_synced = false;
+                let names: Vec<String> = self.mappings.keys().cloned().collect();
+                names.iter().for_each(|name| self.stop_serving(name));
                 tracing::error!(
                     "the kind journals.guesthouse.dev is missing, nothing is passed until it is there: guesthouse crd --host | kubectl apply -f -"
                 );
             }
+            Event::State(KindState::Forbidden(message)) => tracing::error!(
+                "the journals cannot be watched; allow the host get, list, watch, create, update and delete on journals.guesthouse.dev in {}: {message}",
+                self.namespace
+            ),
             Event::State(state) => {
                 tracing::info!(state = state.name(), "watch over the journals: {state:?}")
             }

@@ -302,19 +302,47 @@ fn at_most_once_is_not_sent_by_a_host_whose_journals_are_old() {
 }
 
 #[test]
+fn a_write_that_may_not_be_made_is_retried_until_it_may_and_never_given_up() {
+    let mut sim = Sim::new(report_job, json!({}));
+    let forbidden = WriteError::Forbidden("quota exceeded".into());
+    for _ in 0..9 {
+        sim.faults.push(("patch", Fault::Refuse(forbidden.clone())));
+    }
+    sim.settle();
+    let outcomes: Vec<_> = sim.ends.iter().map(|end| end.outcome).collect();
+    let (last, before) = outcomes.split_last().unwrap();
+    assert_eq!(*before, [Outcome::Retrying; 9]);
+    assert_eq!(*last, Outcome::Applied);
+    assert_eq!(sim.cluster.status("job")["phase"], "Done");
+    assert_eq!(sim.exporter.sends.len(), 1);
+}
+
+#[test]
+fn an_answer_whose_journal_cannot_be_written_is_kept_and_not_asked_for_again() {
+    let mut sim = Sim::new(report_job, json!({}));
+    for _ in 0..5 {
+        let away = WriteError::Unavailable {
+            message: "away".into(),
+            retry_after: None,
+        };
+        sim.faults.push(("journal", Fault::Refuse(away)));
+    }
+    sim.settle();
+    assert_eq!(sim.cluster.status("job")["phase"], "Done");
+    assert_eq!(
+        sim.exporter.sends.len(),
+        1,
+        "what was answered is not sent again"
+    );
+}
+
+#[test]
 fn a_write_that_is_refused_is_retried_counted_said_and_in_the_end_stalled() {
-    for (error, outcome, reason) in [
-        (
-            WriteError::Forbidden("quota exceeded".into()),
-            Outcome::Retrying,
-            "Forbidden",
-        ),
-        (
-            WriteError::Invalid("phase: not one of".into()),
-            Outcome::PluginFailed,
-            "Invalid",
-        ),
-    ] {
+    for (error, outcome, reason) in [(
+        WriteError::Invalid("phase: not one of".into()),
+        Outcome::PluginFailed,
+        "Invalid",
+    )] {
         let mut sim = Sim::new(report_job, json!({}));
         for _ in 0..4 {
             sim.faults.push(("patch", Fault::Refuse(error.clone())));
@@ -351,7 +379,7 @@ fn where_even_the_refusal_may_not_be_written_the_journal_has_it() {
     let mut sim = Sim::new(mirror, json!({}));
     for _ in 0..20 {
         sim.faults
-            .push(("status", Fault::Refuse(WriteError::Forbidden("no".into()))));
+            .push(("status", Fault::Refuse(WriteError::Invalid("no".into()))));
     }
     sim.settle();
     assert_eq!(sim.ends.len(), 4);
