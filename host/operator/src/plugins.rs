@@ -235,3 +235,23 @@ pub(crate) fn config_maps() -> Resource {
         crd: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_no_regular_file_or_too_large_is_refused_before_it_is_read() {
+        let device = stamp(Path::new("/dev/zero")).await;
+        assert!(matches!(device, Err(error) if error.to_string().contains("not a regular file")));
+        let path = std::env::temp_dir().join(format!("guesthouse-large-{}", std::process::id()));
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(MAX_FILE).unwrap();
+        let fits = stamp(&path).await.is_ok();
+        file.set_len(MAX_FILE + 1).unwrap();
+        let large = stamp(&path).await;
+        std::fs::remove_file(&path).unwrap();
+        assert!(fits);
+        assert!(matches!(large, Err(error) if error.to_string().contains("more than")));
+    }
+}
