@@ -2,7 +2,7 @@
 
 use crate::setup::WASM_TARGET;
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -70,9 +70,8 @@ pub(crate) fn guest_plugins() -> Result<PathBuf> {
     Ok(target_dir().join(WASM_TARGET).join("guest"))
 }
 
-/// Guests are the packages whose library is a `cdylib` (nothing else in the workspace is linked that way), and those
-/// in a folder called `guests` (programs for the command door).
-fn guest_packages() -> Result<Vec<String>> {
+/// What cargo tells of the workspace's members, read as far as `T` asks.
+pub(crate) fn cargo_metadata<T: DeserializeOwned>() -> Result<T> {
     let output = cargo()
         .args(["metadata", "--no-deps", "--format-version", "1"])
         .output()
@@ -83,8 +82,13 @@ fn guest_packages() -> Result<Vec<String>> {
             String::from_utf8_lossy(&output.stderr).trim()
         );
     }
-    let metadata: Metadata =
-        serde_json::from_slice(&output.stdout).context("parse cargo metadata")?;
+    serde_json::from_slice(&output.stdout).context("parse cargo metadata")
+}
+
+/// Guests are the packages whose library is a `cdylib` (nothing else in the workspace is linked that way), and those
+/// in a folder called `guests` (programs for the command door).
+fn guest_packages() -> Result<Vec<String>> {
+    let metadata: Metadata = cargo_metadata()?;
     let guests: Vec<String> = metadata
         .packages
         .into_iter()

@@ -1,6 +1,6 @@
 //! The checkout as text, and the workspace's packages as cargo knows them.
 
-use crate::artifacts::{cargo, root};
+use crate::artifacts::{cargo_metadata, root};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -124,18 +124,7 @@ struct RawTarget {
 }
 
 fn packages() -> Result<Vec<Package>> {
-    let output = cargo()
-        .args(["metadata", "--no-deps", "--format-version", "1"])
-        .output()
-        .context("run cargo")?;
-    if !output.status.success() {
-        bail!(
-            "cargo metadata: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-    }
-    let metadata: Metadata =
-        serde_json::from_slice(&output.stdout).context("parse cargo metadata")?;
+    let metadata: Metadata = cargo_metadata()?;
     Ok(metadata.packages.into_iter().map(package).collect())
 }
 

@@ -263,10 +263,7 @@ impl Pass {
             self.give_up(attempt);
             return (Outcome::Stalled, None);
         }
-        let uid = self
-            .object
-            .as_ref()
-            .map_or_else(|| crate::object::Uid::new(""), |object| object.uid.clone());
+        let uid = self.uid();
         let own = crate::retry::delay(retry.base, retry.max, attempt, &uid, "retry");
         let next_at = now.after(after.map_or(own, |asked| asked.min(retry.max)));
         self.journal.retry = Some(RetryRecord {

@@ -214,10 +214,7 @@ impl Pass {
                 return (pass, step);
             }
         }
-        let uid = pass
-            .object
-            .as_ref()
-            .map_or_else(|| Uid::new(""), |object| object.uid.clone());
+        let uid = pass.uid();
         pass.journal.object.uid = uid.as_str().to_owned();
         for stored in begin.journals {
             if stored.journal.object.uid == uid.as_str() {
@@ -295,6 +292,12 @@ impl Pass {
                 self.has_unfiled = true;
             }
         }
+    }
+
+    /// Uid of the object; empty where there is none.
+    fn uid(&self) -> Uid {
+        let object = self.object.as_ref();
+        object.map_or_else(|| Uid::new(""), |object| object.uid.clone())
     }
 
     fn as_host(&self, action: StepAction) -> Step {

@@ -175,10 +175,7 @@ impl Pass {
     /// 1, 2, 4, 8 s … ± 10 %; a `Retry-After` moves it later, up to `retry.max`.
     fn resend_after(&self, attempts: u32, retry_after: Option<Span>) -> Span {
         let retry = &self.terms.mapping.mapping.retry;
-        let uid = self
-            .object
-            .as_ref()
-            .map_or_else(|| crate::object::Uid::new(""), |object| object.uid.clone());
+        let uid = self.uid();
         let own = crate::retry::delay(retry.base, retry.max, attempts, &uid, "send");
         retry_after.map_or(own, |asked| asked.min(retry.max).max(own))
     }
