@@ -16,6 +16,34 @@ pub struct Grants {
     /// Where http effects may go.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub http: Vec<HttpGrant>,
+    /// Kinds of children it may make, change and delete.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub apply: Vec<ObjectGrant>,
+    /// Kinds it may read beside its object.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<ObjectGrant>,
+    /// Whether it may delete the object itself.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub delete_self: bool,
+    /// Whether it may write the status of a built-in kind.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub status: bool,
+}
+
+/// Objects of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ObjectGrant {
+    /// `apps/v1`; `v1` for the core group. Any version of the group counts.
+    pub api_version: String,
+    /// `Deployment`.
+    pub kind: String,
+    /// Namespaces beside the object's own; `*` for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+    /// Only these names; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
 }
 
 /// One allowed destination. A request is granted by the first entry that fits it.
@@ -42,6 +70,9 @@ pub struct HttpGrant {
     /// Whether the plugin may choose the idempotency key's text itself (`literalKey`).
     #[serde(default)]
     pub literal_key: bool,
+    /// Credentials of the mapping that may be sent there, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<String>,
 }
 
 fn root() -> String {

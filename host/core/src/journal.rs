@@ -9,7 +9,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    contract::{Cause, FailedSend, Kind, MAX_RECEIPTS, Receipt, ReceiptState, Response},
+    contract::{
+        Cause, FailedSend, Kind, MAX_RECEIPTS, Mode, ObjectRef, OnDelete, Ownership, Receipt,
+        ReceiptState, Response,
+    },
+    mapping::OnRemove,
     object::Uid,
     outcome::Outcome,
     time::Time,
@@ -35,6 +39,15 @@ pub struct Journal {
     /// What became of http effects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub receipts: Vec<ReceiptRecord>,
+    /// Children on record, by effect id: those asked for last and those still to be deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inventory: Vec<ChildRecord>,
+    /// The finalizer this mapping put on the object, recorded before it is put on: what drains and sweeps works from here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finalizer: Option<FinalizerRecord>,
+    /// The last token of the annotation `guesthouse.dev/reconcile` that was taken up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconciled: Option<String>,
     /// Whatever else stands there.
     #[serde(flatten)]
     pub rest: BTreeMap<String, serde_json::Value>,
@@ -68,6 +81,67 @@ impl Subject {
             uid: uid.as_str().to_owned(),
         }
     }
+}
+
+/// One child: which object, whose wish, and what is known of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChildRecord {
+    /// Id of the effect that asked for it.
+    pub effect: String,
+    /// Ids of effects it came after: deletion goes in reverse.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    /// Its kind.
+    pub kind: Kind,
+    /// Its namespace; empty for cluster-scoped kinds.
+    #[serde(default)]
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid; none until the server has answered to the first apply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// Hash of what was asked for and applied last; empty until then.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub asked: String,
+    /// [`crate::children::fingerprint`] of what the server answered to that.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub seen: String,
+    /// Whose it is.
+    #[serde(default)]
+    pub ownership: Ownership,
+    /// Kept or made once.
+    #[serde(default)]
+    pub mode: Mode,
+    /// What happens to it when the reconciled object is deleted.
+    #[serde(default)]
+    pub on_delete: OnDelete,
+    /// Why the last write of it did not succeed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Cause>,
+}
+
+impl ChildRecord {
+    /// Which object.
+    pub fn reference(&self) -> ObjectRef {
+        ObjectRef {
+            kind: self.kind.clone(),
+            namespace: (!self.namespace.is_empty()).then(|| self.namespace.clone()),
+            name: self.name.clone(),
+        }
+    }
+}
+
+/// A finalizer of ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FinalizerRecord {
+    /// Its name in `metadata.finalizers`.
+    pub name: String,
+    /// What is done with it when the mapping is removed. The mapping itself may be gone by then.
+    #[serde(default)]
+    pub on_remove: OnRemove,
 }
 
 /// Failed passes in a row.
@@ -162,6 +236,9 @@ impl Journal {
             message: String::new(),
             retry: None,
             receipts: Vec::new(),
+            inventory: Vec::new(),
+            finalizer: None,
+            reconciled: None,
             rest: BTreeMap::new(),
         }
     }
@@ -259,7 +336,7 @@ mod tests {
 
     #[test]
     fn members_of_a_newer_host_are_kept() {
-        let text = r#"{"object":{"group":"g","kind":"K","namespace":"ns","name":"n","uid":"u"},"mapping":"m","outcome":"applied","inventory":[1,{"a":9007199254740993}]}"#;
+        let text = r#"{"object":{"group":"g","kind":"K","namespace":"ns","name":"n","uid":"u"},"mapping":"m","outcome":"applied","later":[1,{"a":9007199254740993}]}"#;
         let journal: Journal = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&journal).unwrap(), text);
     }

@@ -4,6 +4,7 @@
 //! and a pass is a state machine that names its next step. So every decision of the host can be tested as data, printed by
 //! `guesthouse render`, and driven through crashes in memory.
 
+pub mod children;
 pub mod contract;
 pub mod grants;
 pub mod identity;
@@ -11,6 +12,7 @@ pub mod journal;
 pub mod keys;
 pub mod limits;
 pub mod mapping;
+pub mod needs;
 pub mod object;
 pub mod outcome;
 pub mod pass;

@@ -54,6 +54,116 @@ pub struct Mapping {
     /// What one call may use.
     #[serde(default)]
     pub limits: Limits,
+    /// Secrets that the host puts into http requests; the plugin names them and never sees them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub credentials: BTreeMap<String, Credential>,
+    /// Whether this mapping writes the status of its objects. At most one mapping of an object may.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub status: bool,
+    /// Paths below `.status` that others write, as in `.status.replicas`: never touched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub foreign_status: Vec<String>,
+    /// Name of the finalizer; none: `guesthouse.dev/<mapping>`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finalizer: Option<String>,
+    /// What becomes of objects being deleted whose plugin is gone, broken or has given up.
+    #[serde(default)]
+    pub on_broken: OnBroken,
+    /// What becomes of the finalizers when this mapping is removed.
+    #[serde(default)]
+    pub on_remove: OnRemove,
+    /// What becomes of an object that leaves the selector.
+    #[serde(default)]
+    pub on_exit: OnExit,
+    /// When a plugin that never settles is stopped.
+    #[serde(default)]
+    pub breaker: Breaker,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A value of a Secret in the host's namespace, sent as a header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Credential {
+    /// The Secret and the key under its `data`.
+    pub secret: SecretKey,
+    /// The header it is sent in.
+    #[serde(default = "authorization")]
+    pub header: String,
+    /// What stands before the value, as in `Bearer `.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub prefix: String,
+}
+
+fn authorization() -> String {
+    "authorization".into()
+}
+
+/// One key of a Secret.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SecretKey {
+    /// The Secret's name.
+    pub name: String,
+    /// The key under `data`.
+    pub key: String,
+}
+
+/// What becomes of objects being deleted whose plugin is gone, broken or has given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum OnBroken {
+    /// They wait, and a condition says for what.
+    #[default]
+    Block,
+    /// The finalizer is taken off without the plugin's clean-up.
+    Release,
+}
+
+/// What becomes of the finalizers when a mapping is removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum OnRemove {
+    /// They are taken off everywhere; children and journals stay.
+    #[default]
+    Release,
+    /// They stay: for a mapping that comes back under the same name.
+    Keep,
+}
+
+/// What becomes of an object that leaves the selector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum OnExit {
+    /// The finalizer is taken off; children stay.
+    #[default]
+    Release,
+    /// It is finalized as if it were deleted.
+    Finalize,
+}
+
+/// When a plugin that never settles is stopped: more own writes for one object than that, in that time, without a new
+/// generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Breaker {
+    /// Writes that are still fine.
+    #[schemars(range(min = 1))]
+    pub writes: u32,
+    /// In which time; also the pause between two probes of a stopped object.
+    pub per: Span,
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Self {
+            writes: 30,
+            per: Span::from_secs(300),
+        }
+    }
 }
 
 /// The kind a mapping is about, and where.
@@ -67,6 +177,9 @@ pub struct For {
     /// Only these namespaces, each watched by itself; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
+    /// Only objects with these labels, as after `kubectl get -l`; empty: all.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label_selector: String,
 }
 
 /// Where a plugin comes from: exactly one of the members.

@@ -44,6 +44,7 @@ impl Pass {
             discarded: 0,
             cluster_failures: 0,
             unfiled: None,
+            ..self.carry.clone()
         };
         let step = self.as_host(StepAction::End(Box::new(end)));
         self.stage = Stage::Ended;
@@ -143,6 +144,7 @@ impl Pass {
             calls: self.calls,
             writes: self.writes,
             dropped: self.dropped.clone(),
+            reads: None,
         }
     }
 
@@ -206,7 +208,10 @@ impl Pass {
         let (message, retry_after) = match error {
             WriteError::Conflict => ("it was changed meanwhile".to_owned(), None),
             WriteError::NotFound => ("it is not there".to_owned(), None),
-            WriteError::Invalid(message) | WriteError::Forbidden(message) => (message, None),
+            WriteError::Invalid(message)
+            | WriteError::Forbidden(message)
+            | WriteError::Refused(message)
+            | WriteError::NoSuchKind(message) => (message, None),
             WriteError::Unavailable {
                 message,
                 retry_after,

@@ -4,9 +4,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    contract::{Cause, EventType, Json, Observation, Reply, Response},
+    contract::{
+        Answer, Cause, EventType, Generated, Json, Kind, Need, ObjectRef, Observation, Reply,
+        Response,
+    },
     identity::Identity,
     journal::{Journal, ReceiptRecord},
+    needs::Reading,
     outcome::Outcome,
     plan::{MetaPatch, Send},
     refusal::Refusal,
@@ -28,8 +32,13 @@ pub struct Step {
 pub enum StepAction {
     /// GET the object from the server. Told by [`Told::Object`].
     Read,
+    /// Read what stands beside the object, from what is watched; whatever is not watched yet is watched from now on. Told by
+    /// [`Told::Gathered`].
+    Gather(Box<Gather>),
+    /// GET objects from the server, as it stands now: the first contact with children. Told by [`Told::Looked`].
+    Look(Vec<ObjectRef>),
     /// Call the plugin. Told by [`Told::Reply`].
-    Call(Box<Observation>),
+    Call(Verb, Box<Observation>),
     /// Create (no version) or replace the journal. Told by [`Told::Journaled`].
     Journal(Box<JournalWrite>),
     /// Delete a journal whose object is no more. Told by [`Told::Journaled`].
@@ -41,6 +50,16 @@ pub enum StepAction {
     },
     /// Send requests that are independent of each other. Told by [`Told::Sent`], one result each, in order.
     Send(Vec<Send>),
+    /// Server-side apply of children that are independent of each other. Told by [`Told::Applied`].
+    Apply(Vec<ChildWrite>),
+    /// Delete children, each only under its uid. Told by [`Told::Removed`].
+    Delete(Vec<Removal>),
+    /// Take our mark off children that stay. Told by [`Told::Removed`].
+    Orphan(Vec<Removal>),
+    /// Put our finalizer on the object or take it off, by JSON patch. Told by [`Told::Written`].
+    Finalizer(FinalizerWrite),
+    /// Delete the object itself, at the uid named. Told by [`Told::Removed`], with one result.
+    DeleteSelf(Removal),
     /// Merge-patch labels and annotations, at the version named. Told by [`Told::Written`].
     Patch(ObjectWrite<MetaPatch>),
     /// PUT the status, at the uid and version named. Told by [`Told::Written`].
@@ -56,10 +75,17 @@ impl StepAction {
     pub fn name(&self) -> &'static str {
         match self {
             StepAction::Read => "read",
-            StepAction::Call(_) => "call",
+            StepAction::Gather(_) => "gather",
+            StepAction::Look(_) => "look",
+            StepAction::Call(..) => "call",
             StepAction::Journal(_) => "journal",
             StepAction::DropJournal { .. } => "drop-journal",
             StepAction::Send(_) => "send",
+            StepAction::Apply(_) => "apply",
+            StepAction::Delete(_) => "delete",
+            StepAction::Orphan(_) => "orphan",
+            StepAction::Finalizer(_) => "finalizer",
+            StepAction::DeleteSelf(_) => "delete-self",
             StepAction::Patch(_) => "patch",
             StepAction::Status(_) => "status",
             StepAction::Tell(_) => "tell",
@@ -90,6 +116,107 @@ pub struct ObjectWrite<T> {
     pub body: T,
 }
 
+/// What a plugin is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// The object is there and wanted.
+    Reconcile,
+    /// It is being deleted and still has our finalizer, or left the selector.
+    Finalize,
+}
+
+/// What to read beside the object. Both lists are answered in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gather {
+    /// What the plugin needs.
+    pub readings: Vec<Reading>,
+    /// Children on record.
+    pub children: Vec<ChildRef>,
+}
+
+/// A child to read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChildRef {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its namespace; empty for cluster-scoped kinds.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Whether it carries our owner mark: then one watch over all marked objects of the kind serves it.
+    pub marked: bool,
+}
+
+/// What was read, as it is in the stores: it may lag behind the server, never behind the host's own writes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gathered {
+    /// One answer for each reading.
+    pub answers: Vec<Answer>,
+    /// One for each child.
+    pub children: Vec<Found>,
+}
+
+/// What was found of one object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Found {
+    /// The object, without managedFields.
+    Object(Json),
+    /// It is not there.
+    Absent,
+    /// There is no answer: `Denied`, `NoSuchKind`, `Failed`.
+    Unknown(Cause),
+}
+
+/// What the server says of an object at the first contact.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Looked {
+    /// Whether its kind lives in namespaces.
+    pub namespaced: bool,
+    /// Its namespace, resolved: empty for cluster-scoped kinds.
+    pub namespace: String,
+    /// The object; none if it is not there.
+    pub object: Option<Json>,
+}
+
+/// A child to apply.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChildWrite {
+    /// Id of the effect.
+    pub effect: String,
+    /// Which object; the namespace is resolved.
+    pub object: ObjectRef,
+    /// The whole body: what the plugin asked for with our mark, owner reference and uid.
+    pub body: Json,
+    /// Field manager.
+    pub manager: String,
+    /// Take fields over from other managers.
+    pub force: bool,
+    /// Values of a Secret that the driver makes where the key is not there yet, and keeps where it is. Never shown.
+    pub generate: Vec<Generated>,
+}
+
+/// A child to delete or to let go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// Id of the effect that asked for it.
+    pub effect: String,
+    /// Which object.
+    pub object: ObjectRef,
+    /// Only the one of this uid.
+    pub uid: String,
+}
+
+/// A JSON patch of `metadata.finalizers`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FinalizerWrite {
+    /// The finalizer.
+    pub name: String,
+    /// Put on, or taken off.
+    pub put: bool,
+    /// The patch; its tests hold it to the object and the list that were read.
+    pub patch: Value,
+}
+
 /// An Event about the object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -116,6 +243,14 @@ pub enum Told {
     Sent(Vec<Sent>),
     /// The whole object as the server wrote it.
     Written(Result<Json, WriteError>),
+    /// What stands beside the object.
+    Gathered(Gathered),
+    /// One result for each object looked for.
+    Looked(Vec<Result<Looked, WriteError>>),
+    /// One result for each child: the whole object as the server wrote it.
+    Applied(Vec<Result<Json, WriteError>>),
+    /// One result for each object.
+    Removed(Vec<Result<(), WriteError>>),
     /// Nothing to say.
     Done,
 }
@@ -129,6 +264,10 @@ impl Told {
             Told::Journaled(_) => "journaled",
             Told::Sent(_) => "sent",
             Told::Written(_) => "written",
+            Told::Gathered(_) => "gathered",
+            Told::Looked(_) => "looked",
+            Told::Applied(_) => "applied",
+            Told::Removed(_) => "removed",
             Told::Done => "done",
         }
     }
@@ -159,6 +298,10 @@ pub enum WriteError {
     NotFound,
     /// 422 or 400: the server will not have it.
     Invalid(String),
+    /// 409 to a server-side apply: another manager holds a field, or the object is another one.
+    Refused(String),
+    /// The API server serves no such kind.
+    NoSuchKind(String),
     /// 401 or 403, also of quota, policy and webhooks.
     Forbidden(String),
     /// 429, 5xx, unreachable.
@@ -193,6 +336,8 @@ pub struct End {
     pub writes: u32,
     /// Status fields that the schema does not know.
     pub dropped: Vec<String>,
+    /// What the key wants to be woken by from now on; none: as before.
+    pub reads: Option<Gather>,
 }
 
 /// What one pass hands to the next one of its key. In memory only: losing it costs calls and reads, never correctness.
@@ -209,6 +354,21 @@ pub struct Carry {
     /// What became of sends whose journal could not be written: journaled before anything else, so that an API server that is
     /// away does not make the host send again what was answered.
     pub unfiled: Option<Unfiled>,
+    /// What the last settled decision needed beside the descriptor's needs: read before the first call.
+    pub needs: Vec<Need>,
+    /// Own writes of late, for the breaker.
+    pub pace: Pace,
+}
+
+/// Own writes for one object of late.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// The generation they were for.
+    pub generation: i64,
+    /// When; the oldest first, no more than the breaker counts.
+    pub writes: std::collections::VecDeque<Time>,
+    /// Stopped: the next probe.
+    pub probe: Option<Time>,
 }
 
 /// Receipts that are not journaled yet.
