@@ -310,6 +310,10 @@ pub struct CheckedMapping {
     pub priority: Option<FieldPath>,
     /// `queue.notBefore`.
     pub not_before: Option<FieldPath>,
+    /// Name of the finalizer.
+    pub finalizer: String,
+    /// Paths of `foreignStatus`, below `.status`.
+    pub foreign_status: Vec<FieldPath>,
     /// Hash of what a plugin's decision depends on beside its bytes and the object: config, grants, account, limits.
     pub basis: String,
 }

@@ -8,15 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::{
+    children::{self, Wish},
     contract::{
-        Action, Cause, Condition, Decision, Delivery, Effect, Http, MAX_EFFECT_ID, MAX_KEY,
-        MAX_REASON, Request, Wake,
+        Action, Apply, Cause, Condition, Decision, Delete, Delivery, Effect, Http, Kind,
+        MAX_EFFECT_ID, MAX_KEY, MAX_REASON, Need, ObjectRef, Request, Wake,
     },
-    grants::Grants,
+    grants::HttpGrant,
     journal::Journal,
     keys::{idempotency_key, request_fingerprint},
-    object::{Head, Uid},
+    mapping::{Credential, Mapping},
+    object::{Head, ObjectKey, Uid},
     outcome::Outcome,
+    pass::Verb,
     time::Time,
     units::{Bytes, Span},
 };
@@ -64,6 +67,9 @@ pub struct Send {
     pub at_most_once: bool,
     /// The request.
     pub request: Request,
+    /// The Secret to send with it; its value is known to the driver alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credential: Option<Credential>,
     /// How long to wait for the whole answer.
     pub timeout: Span,
     /// Headers of the answer to keep, lower case.
@@ -81,56 +87,103 @@ pub struct Send {
 }
 
 /// A decision that passed the check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
     /// Its http effects, in order.
     pub sends: Vec<Send>,
+    /// Its applies, in order.
+    pub wishes: Vec<Wish>,
+    /// Its deletions of children, in order.
+    pub deletions: Vec<Deletion>,
+    /// The effect that deletes the object itself.
+    pub delete_self: Option<String>,
     /// When the plugin wants to be called again.
     pub wake: Option<Time>,
 }
 
+/// A `delete` that passed the check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deletion {
+    /// Id of the effect.
+    pub effect: String,
+    /// Effects it comes after.
+    pub after: Vec<String>,
+    /// Which object.
+    pub object: ObjectRef,
+    /// Only the one of this uid.
+    pub uid: Option<String>,
+}
+
+/// What a decision is checked against.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds<'a> {
+    /// The mapping: grants and credentials.
+    pub mapping: &'a Mapping,
+    /// Kind of the object.
+    pub kind: &'a Kind,
+    /// The object.
+    pub key: &'a ObjectKey,
+    /// Its uid.
+    pub uid: &'a Uid,
+    /// Its journal.
+    pub journal: &'a Journal,
+    /// Whether its status may be written, or why not.
+    pub takes_status: Result<(), &'a str>,
+    /// What was asked.
+    pub verb: Verb,
+    /// Needs of the descriptor.
+    pub needs: &'a [Need],
+    /// When the pass began.
+    pub now: Time,
+}
+
 /// Checks everything about a decision but its status, which [`crate::status`] checks on the way.
-pub fn check(
-    decision: &Decision,
-    grants: &Grants,
-    uid: &Uid,
-    journal: &Journal,
-    takes_status: Result<(), &str>,
-    now: Time,
-) -> Result<Checked, Rejection> {
-    if !decision.needs.is_empty() {
-        return Err(unsupported("needs"));
-    }
-    if decision.finalized {
-        return Err(unsupported("finalized"));
+pub fn check(decision: &Decision, bounds: Bounds<'_>) -> Result<Checked, Rejection> {
+    if decision.finalized && bounds.verb != Verb::Finalize {
+        return Err(Rejection::bad(
+            "`finalized` is the answer of `finalize` only; leave it out of what `reconcile` returns",
+        ));
     }
     if let Some(extension) = decision.extensions.first() {
         return Err(unsupported(&format!("the extension `{}`", extension.name)));
     }
+    crate::needs::check_needs(bounds.needs, &decision.needs)?;
     check_conditions(&decision.conditions)?;
     check_labels(decision)?;
     for event in &decision.events {
         check_reason("event", &event.reason)?;
     }
-    if let Err(why) = takes_status
+    if let Err(why) = bounds.takes_status
         && (decision.status.is_some() || !decision.conditions.is_empty())
     {
         return Err(Rejection::denied(format!(
             "the plugin returned a status or conditions, but {why}"
         )));
     }
-    let wake = wake_time(decision.wake.as_ref(), now)?;
-    let sends = check_effects(&decision.effects, grants, uid)?;
-    for send in &sends {
-        same_request(send, journal)?;
+    let checked = Checked {
+        wake: wake_time(decision.wake.as_ref(), bounds.now)?,
+        ..check_effects(&decision.effects, bounds)?
+    };
+    for send in &checked.sends {
+        same_request(send, bounds.journal)?;
     }
-    if !journal.has_room_for(sends.iter().map(|send| send.effect.as_str())) {
+    let ids = checked.sends.iter().map(|send| send.effect.as_str());
+    if !bounds.journal.has_room_for(ids) {
         return Err(Rejection::denied(
             "the object has 64 receipts, the most that are kept; use one effect id with changing keys for what comes again and again",
         ));
     }
-    Ok(Checked { sends, wake })
+    let children = checked.wishes.len() + bounds.journal.inventory.len();
+    if checked.wishes.len() > MAX_CHILDREN || children > 2 * MAX_CHILDREN {
+        return Err(Rejection::denied(format!(
+            "the object has more than {MAX_CHILDREN} children, the most that its journal holds; put more into each, or make a kind of its own for a group of them"
+        )));
+    }
+    Ok(checked)
 }
+
+/// Most children of one object: their records stand in its journal.
+pub const MAX_CHILDREN: usize = 256;
 
 fn unsupported(part: &str) -> Rejection {
     Rejection {
@@ -268,7 +321,7 @@ fn wake_time(wake: Option<&Wake>, now: Time) -> Result<Option<Time>, Rejection> 
     }
 }
 
-fn check_effects(effects: &[Effect], grants: &Grants, uid: &Uid) -> Result<Vec<Send>, Rejection> {
+fn check_effects(effects: &[Effect], bounds: Bounds<'_>) -> Result<Checked, Rejection> {
     let mut ids = BTreeSet::new();
     for effect in effects {
         if effect.id.is_empty() || effect.id.len() > MAX_EFFECT_ID {
@@ -285,18 +338,114 @@ fn check_effects(effects: &[Effect], grants: &Grants, uid: &Uid) -> Result<Vec<S
         }
     }
     check_order(effects, &ids)?;
-    effects
-        .iter()
-        .map(|effect| match &effect.action {
-            Action::Http(http) => send(effect, http, grants, uid),
-            Action::Apply(_) => Err(unsupported(&format!("an apply (`{}`)", effect.id))),
-            Action::Delete(_) => Err(unsupported(&format!("a delete (`{}`)", effect.id))),
-            Action::Other(extension) => Err(unsupported(&format!(
-                "the extension `{}` (`{}`)",
-                extension.name, effect.id
-            ))),
-        })
-        .collect()
+    let mut checked = Checked {
+        sends: Vec::new(),
+        wishes: Vec::new(),
+        deletions: Vec::new(),
+        delete_self: None,
+        wake: None,
+    };
+    for effect in effects {
+        match &effect.action {
+            Action::Http(http) => checked.sends.push(send(effect, http, bounds)?),
+            Action::Apply(apply) => checked.wishes.push(wish(effect, apply, bounds)?),
+            Action::Delete(delete) => deletion(effect, delete, bounds, &mut checked)?,
+            Action::Other(extension) => {
+                return Err(unsupported(&format!(
+                    "the extension `{}` (`{}`)",
+                    extension.name, effect.id
+                )));
+            }
+        }
+    }
+    distinct(&checked.wishes)?;
+    Ok(checked)
+}
+
+fn wish(effect: &Effect, apply: &Apply, bounds: Bounds<'_>) -> Result<Wish, Rejection> {
+    let wish = children::check_apply(effect, apply)?;
+    let itself = wish.kind.group() == bounds.kind.group()
+        && wish.kind.kind == bounds.kind.kind
+        && wish.name == bounds.key.name()
+        && wish
+            .namespace
+            .as_deref()
+            .is_none_or(|namespace| namespace == bounds.key.namespace());
+    if itself {
+        return Err(Rejection::bad(format!(
+            "the effect `{}` applies the reconciled object itself; return `labels`, `annotations` and `status` instead",
+            effect.id
+        )));
+    }
+    let grants = &bounds.mapping.grants;
+    grants
+        .apply(&wish, bounds.key)
+        .map_err(|why| Rejection::denied(format!("effect `{}`: {why}", effect.id)))?;
+    Ok(wish)
+}
+
+/// Two effects on one object would undo each other for ever.
+fn distinct(wishes: &[Wish]) -> Result<(), Rejection> {
+    let mut seen = BTreeMap::new();
+    for wish in wishes {
+        let place = (
+            wish.kind.group(),
+            &wish.kind.kind,
+            &wish.namespace,
+            &wish.name,
+        );
+        if let Some(other) = seen.insert(place, &wish.effect) {
+            return Err(Rejection::bad(format!(
+                "the effects `{other}` and `{}` apply the same object, {} {}; return it once",
+                wish.effect, wish.kind.kind, wish.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Of an own child, or of the object itself where that is granted; anything else is denied.
+fn deletion(
+    effect: &Effect,
+    delete: &Delete,
+    bounds: Bounds<'_>,
+    checked: &mut Checked,
+) -> Result<(), Rejection> {
+    let (object, key) = (&delete.object, bounds.key);
+    let in_own = object
+        .namespace
+        .as_deref()
+        .is_none_or(|namespace| namespace == key.namespace());
+    let same_kind =
+        object.kind.group() == bounds.kind.group() && object.kind.kind == bounds.kind.kind;
+    if same_kind && in_own && object.name == key.name() {
+        if !bounds.mapping.grants.delete_self {
+            return Err(Rejection::denied(format!(
+                "effect `{}`: the object may not delete itself; to allow it set `deleteSelf: true` in `grants` of the mapping",
+                effect.id
+            )));
+        }
+        if delete
+            .uid
+            .as_deref()
+            .is_none_or(|uid| uid == bounds.uid.as_str())
+        {
+            checked.delete_self = Some(effect.id.clone());
+        }
+        return Ok(());
+    }
+    bounds
+        .mapping
+        .grants
+        .delete(object, key)
+        .map_err(|why| Rejection::denied(format!("effect `{}`: {why}", effect.id)))?;
+    checked.deletions.push(Deletion {
+        effect: effect.id.clone(),
+        after: effect.after.clone(),
+        object: object.clone(),
+        uid: delete.uid.clone(),
+    });
+    Ok(())
 }
 
 /// `after` names effects of this decision, and no circle.
@@ -332,20 +481,16 @@ fn check_order(effects: &[Effect], ids: &BTreeSet<&str>) -> Result<(), Rejection
     }
 }
 
-fn send(effect: &Effect, http: &Http, grants: &Grants, uid: &Uid) -> Result<Send, Rejection> {
-    if http.request.credential.is_some() {
-        return Err(unsupported(&format!(
-            "a credential (effect `{}`)",
-            effect.id
-        )));
-    }
+fn send(effect: &Effect, http: &Http, bounds: Bounds<'_>) -> Result<Send, Rejection> {
     if http.key.as_ref().is_some_and(|key| key.len() > MAX_KEY) {
         return Err(Rejection::bad(format!(
             "the key of the effect `{}` must have at most {MAX_KEY} bytes; hash what is longer",
             effect.id
         )));
     }
-    let grant = grants
+    let grant = bounds
+        .mapping
+        .grants
         .http(http)
         .map_err(|why| Rejection::denied(format!("effect `{}`: {why}", effect.id)))?;
     let asked = http
@@ -358,15 +503,47 @@ fn send(effect: &Effect, http: &Http, grants: &Grants, uid: &Uid) -> Result<Send
         idempotency_key: http
             .literal_key
             .clone()
-            .unwrap_or_else(|| idempotency_key(uid, &effect.id, http.key.as_deref())),
+            .unwrap_or_else(|| idempotency_key(bounds.uid, &effect.id, http.key.as_deref())),
         at_most_once: http.delivery == Delivery::AtMostOnce,
         request: http.request.clone(),
+        credential: credential(&effect.id, http, grant, bounds.mapping)?,
         timeout: asked.map_or(grant.timeout, |asked| asked.min(grant.timeout)),
         answer_headers: grant.answer_headers.clone(),
         answer_body: grant.answer_body,
         fingerprint: request_fingerprint(http),
         after: effect.after.clone(),
     })
+}
+
+/// The credential a request names: of the mapping, and granted for where the request goes.
+fn credential(
+    effect: &str,
+    http: &Http,
+    grant: &HttpGrant,
+    mapping: &Mapping,
+) -> Result<Option<Credential>, Rejection> {
+    let Some(name) = &http.request.credential else {
+        return Ok(None);
+    };
+    let Some(credential) = mapping.credentials.get(name) else {
+        return Err(Rejection::denied(format!(
+            "effect `{effect}`: the mapping has no credential `{name}`; name a Secret for it under `credentials`"
+        )));
+    };
+    if !grant.credentials.contains(name) {
+        return Err(Rejection::denied(format!(
+            "effect `{effect}`: the credential `{name}` may not be sent to {}; to allow it add it to `credentials` of that entry in `grants.http`",
+            grant.host
+        )));
+    }
+    let set = |(header, _): &&(String, String)| header.eq_ignore_ascii_case(&credential.header);
+    if http.request.headers.iter().any(|header| set(&header)) {
+        return Err(Rejection::bad(format!(
+            "the effect `{effect}` sets the header `{}` itself, which its credential `{name}` is sent in; leave it out",
+            credential.header
+        )));
+    }
+    Ok(Some(credential.clone()))
 }
 
 /// The same id and key with another request would be answered from the old one's receipt: an error of the plugin.
