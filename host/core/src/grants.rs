@@ -9,6 +9,10 @@ use crate::{
     units::{Bytes, Span},
 };
 
+mod objects;
+
+pub use objects::BadGrant;
+
 /// The grants of one mapping.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -110,10 +114,17 @@ const HOST_HEADERS: [&str; 10] = [
 const METHODS: [&str; 6] = ["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE"];
 
 impl Grants {
-    /// Whether the grants themselves make sense; else the place of the first http grant that does not, and why.
-    pub fn check(&self) -> Result<(), (usize, String)> {
+    /// Whether the grants themselves make sense; else the first that does not, and why.
+    pub fn check(&self) -> Result<(), BadGrant> {
+        self.check_objects()?;
         for (index, grant) in self.http.iter().enumerate() {
-            let wrong = |why: &str| Err((index, why.to_owned()));
+            let wrong = |why: &str| {
+                Err(BadGrant {
+                    list: "http",
+                    index,
+                    why: why.to_owned(),
+                })
+            };
             let (host, port) = split_host(&grant.host);
             if host.is_empty()
                 || host.contains('/')

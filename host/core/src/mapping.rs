@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     contract::{Json, Kind},
-    grants::Grants,
+    grants::{BadGrant, Grants},
     identity::{Account, IncompleteAccount},
     keys::Hash,
     limits::Limits,
@@ -284,13 +284,8 @@ pub enum MappingError {
         why: String,
     },
     /// A grant.
-    #[error("grants.http[{index}]: {why}")]
-    Grant {
-        /// Its place in the list.
-        index: usize,
-        /// Why not, and what to write.
-        why: String,
-    },
+    #[error("grants.{}[{}]: {}", .0.list, .0.index, .0.why)]
+    Grant(BadGrant),
 }
 
 /// A mapping that was read and checked: its text once more as the values the host works with.
@@ -390,10 +385,7 @@ impl CheckedMapping {
         if !mapping.config.is_object() {
             return value("config", "must be an object");
         }
-        mapping
-            .grants
-            .check()
-            .map_err(|(index, why)| MappingError::Grant { index, why })?;
+        mapping.grants.check().map_err(MappingError::Grant)?;
         let path = |field, text: &Option<String>| {
             text.as_deref()
                 .map(FieldPath::parse)
@@ -431,13 +423,19 @@ const MIN_MEMORY: Bytes = Bytes(1 << 20);
 /// Most memory that a call may have: what the sandbox reserves for one.
 const MAX_MEMORY: Bytes = Bytes(256 << 20);
 
-/// Kinds that the host itself writes with every pass: mapped, each pass would make the next one.
+/// Kinds that the host itself writes with every pass: mapped, each pass would make the next one; written by a plugin, the
+/// host could be made to forget what it did.
 const OWN_KINDS: [(&str, &str); 4] = [
     ("", "Event"),
     ("events.k8s.io", "Event"),
     ("coordination.k8s.io", "Lease"),
     ("guesthouse.dev", "Journal"),
 ];
+
+/// Whether a kind is the host's own to write: no mapping is about it, and none can grant it to a plugin.
+pub fn is_own_kind(group: &str, kind: &str) -> bool {
+    OWN_KINDS.contains(&(group, kind)) || group == "guesthouse.dev"
+}
 
 /// Names that become parts of addresses and selectors: one that is none would only ever be answered with an error.
 fn check_names(mapping: &Mapping) -> Result<(), MappingError> {
@@ -457,7 +455,7 @@ fn check_names(mapping: &Mapping) -> Result<(), MappingError> {
             format!("`{kind}` is none; write it as in a manifest, `ReportJob`"),
         );
     }
-    if OWN_KINDS.contains(&(group, kind.as_str())) {
+    if is_own_kind(group, kind) {
         return value(
             "for",
             format!(
@@ -498,7 +496,7 @@ fn check_names(mapping: &Mapping) -> Result<(), MappingError> {
 }
 
 /// RFC 1123 subdomain.
-fn is_dns_subdomain(text: &str) -> bool {
+pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 

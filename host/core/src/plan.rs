@@ -245,24 +245,11 @@ fn check_labels(decision: &Decision) -> Result<(), Rejection> {
         .map(|key| ("label", key))
         .chain(decision.annotations.keys().map(|key| ("annotation", key)));
     for (what, key) in keys {
-        if !is_qualified_name(key) {
-            return Err(Rejection::bad(format!(
-                "`{key}` is no valid {what} key; write at most 63 letters, digits, `-`, `_`, `.`, with a DNS name and `/` before them"
-            )));
-        }
-        if key.starts_with("guesthouse.dev/") || key.contains(".guesthouse.dev/") {
-            return Err(Rejection::denied(format!(
-                "the {what} `{key}` is the host's; use a prefix of your own"
-            )));
-        }
+        check_meta_key("", what, key)?;
     }
     for (key, value) in &decision.labels {
-        if let Some(value) = value
-            && !(value.is_empty() || is_name_part(value))
-        {
-            return Err(Rejection::bad(format!(
-                "`{value}` is no valid value of the label `{key}`; write at most 63 letters, digits, `-`, `_`, `.`, or use an annotation"
-            )));
+        if let Some(value) = value {
+            check_label_value("", key, value)?;
         }
     }
     let sizes = decision
@@ -275,6 +262,31 @@ fn check_labels(decision: &Decision) -> Result<(), Rejection> {
         ));
     }
     Ok(())
+}
+
+/// A label's or annotation's key that is valid and not the host's; `of` stands before the message.
+pub(crate) fn check_meta_key(of: &str, what: &str, key: &str) -> Result<(), Rejection> {
+    if !is_qualified_name(key) {
+        return Err(Rejection::bad(format!(
+            "{of}`{key}` is no valid {what} key; write at most 63 letters, digits, `-`, `_`, `.`, with a DNS name and `/` before them"
+        )));
+    }
+    if key.starts_with("guesthouse.dev/") || key.contains(".guesthouse.dev/") {
+        return Err(Rejection::denied(format!(
+            "{of}the {what} `{key}` is the host's; use a prefix of your own"
+        )));
+    }
+    Ok(())
+}
+
+/// A label's value that is valid; `of` stands before the message.
+pub(crate) fn check_label_value(of: &str, key: &str, value: &str) -> Result<(), Rejection> {
+    if value.is_empty() || is_name_part(value) {
+        return Ok(());
+    }
+    Err(Rejection::bad(format!(
+        "{of}`{value}` is no valid value of the label `{key}`; write at most 63 letters, digits, `-`, `_`, `.`, or use an annotation"
+    )))
 }
 
 /// `[prefix/]name` of Kubernetes labels, annotations and condition types.
