@@ -183,7 +183,10 @@ impl Pass {
         };
         self.calls += 1;
         self.stage = Stage::Calling;
-        self.as_host(StepAction::Call(super::Verb::Reconcile, Box::new(observation)))
+        self.as_host(StepAction::Call(
+            super::Verb::Reconcile,
+            Box::new(observation),
+        ))
     }
 
     /// Failed passes in a row on this generation, plugin and mapping.
