@@ -225,7 +225,7 @@ fn check_labels(decision: &Decision) -> Result<(), Rejection> {
 }
 
 /// `[prefix/]name` of Kubernetes labels, annotations and condition types.
-fn is_qualified_name(text: &str) -> bool {
+pub(crate) fn is_qualified_name(text: &str) -> bool {
     match text.split_once('/') {
         None => is_name_part(text),
         Some((prefix, name)) => {
@@ -242,7 +242,7 @@ fn is_qualified_name(text: &str) -> bool {
     }
 }
 
-fn is_name_part(text: &str) -> bool {
+pub(crate) fn is_name_part(text: &str) -> bool {
     let bytes = text.as_bytes();
     let ends = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
     bytes.len() <= 63

@@ -1,7 +1,9 @@
 //! Children: objects that a plugin asks for by `apply`.
 
 use crate::{
-    contract::{Apply, ChildState, Effect, Generated, Json, Kind, Mode, OnDelete, OnImmutable, Ownership},
+    contract::{
+        Apply, ChildState, Effect, Generated, Json, Kind, Mode, OnDelete, OnImmutable, Ownership,
+    },
     journal::ChildRecord,
     object::{ObjectError, ObjectKey, Uid},
     plan::Rejection,
