@@ -291,6 +291,14 @@ pub enum MappingError {
         /// Why not, and what to write.
         why: String,
     },
+    /// A grant to read.
+    #[error("grants.read[{index}]: {why}")]
+    ReadGrant {
+        /// Its place in the list.
+        index: usize,
+        /// Why not, and what to write.
+        why: String,
+    },
 }
 
 /// A mapping that was read and checked: its text once more as the values the host works with.
@@ -390,6 +398,10 @@ impl CheckedMapping {
             .grants
             .check()
             .map_err(|(index, why)| MappingError::Grant { index, why })?;
+        mapping
+            .grants
+            .check_read()
+            .map_err(|(index, why)| MappingError::ReadGrant { index, why })?;
         let path = |field, text: &Option<String>| {
             text.as_deref()
                 .map(FieldPath::parse)
