@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::{
-    contract::{Http, MAX_RECEIPT_BODY},
+    contract::{Http, Kind, MAX_RECEIPT_BODY},
+    needs::Namespaces,
     units::{Bytes, Span},
 };
 
@@ -193,6 +194,135 @@ impl Grants {
         }
         Ok(grant)
     }
+}
+
+/// Reading beside the object. `own` is the object's namespace, empty if it has none; what is in its own namespace, or of a
+/// cluster-scoped kind, needs no entry in `namespaces`.
+impl Grants {
+    /// Whether the read grants make sense; else the place of the first that does not, and why.
+    pub fn check_read(&self) -> Result<(), (usize, String)> {
+        for (index, grant) in self.read.iter().enumerate() {
+            grant.check().map_err(|why| (index, why))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the object of that name may be read; else what to add.
+    pub fn read(&self, kind: &Kind, own: &str, namespace: &str, name: &str) -> Result<(), String> {
+        let fits = |grant: &ObjectGrant| {
+            grant.is_for(kind) && grant.reaches(own, namespace) && grant.names_include(name)
+        };
+        if self.read.iter().any(fits) {
+            return Ok(());
+        }
+        let at = if namespace.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{namespace}/{name}")
+        };
+        let what = format!("the {} {at}", kind.kind);
+        let elsewhere = (namespace != own).then_some(namespace);
+        Err(not_granted(&what, kind, elsewhere))
+    }
+
+    /// Whether all objects of a kind in one namespace may be read; else what to add.
+    pub fn read_all_of(&self, kind: &Kind, own: &str, namespace: &str) -> Result<(), String> {
+        let fits = |grant: &ObjectGrant| {
+            grant.is_for(kind) && grant.reaches(own, namespace) && grant.names.is_empty()
+        };
+        if self.read.iter().any(fits) {
+            return Ok(());
+        }
+        let elsewhere = (namespace != own).then_some(namespace);
+        let what = match elsewhere {
+            Some(namespace) => format!("every {} in {namespace}", kind.kind),
+            None => format!("every {} in the object's namespace", kind.kind),
+        };
+        Err(not_granted(&what, kind, elsewhere))
+    }
+
+    /// Everywhere that all objects of a kind may be read, the object's own namespace first; else what to add.
+    pub fn read_everywhere(&self, kind: &Kind, own: &str) -> Result<Namespaces, String> {
+        let fits = |grant: &&ObjectGrant| grant.is_for(kind) && grant.names.is_empty();
+        let mut granted = self.read.iter().filter(fits).peekable();
+        if granted.peek().is_none() {
+            return Err(not_granted(&format!("every {}", kind.kind), kind, None));
+        }
+        let mut listed: Vec<_> = granted.flat_map(|grant| &grant.namespaces).collect();
+        if listed.iter().any(|namespace| *namespace == "*") {
+            return Ok(Namespaces::All);
+        }
+        listed.sort();
+        listed.dedup();
+        let others = listed.into_iter().filter(|namespace| *namespace != own);
+        let own = Some(own.to_owned()).filter(|own| !own.is_empty());
+        Ok(Namespaces::These(
+            own.into_iter().chain(others.cloned()).collect(),
+        ))
+    }
+}
+
+impl ObjectGrant {
+    /// Whether the entry makes sense.
+    pub fn check(&self) -> Result<(), String> {
+        let (group, version) = match self.api_version.split_once('/') {
+            Some((group, version)) => (Some(group), version),
+            None => (None, self.api_version.as_str()),
+        };
+        if group.is_some_and(str::is_empty) || version.is_empty() || version.contains('/') {
+            return Err(format!(
+                "apiVersion `{}` is none; write it as in a manifest, `apps/v1`, or `v1` for the core group",
+                self.api_version
+            ));
+        }
+        if self.kind.is_empty() || !self.kind.bytes().all(|b| b.is_ascii_alphanumeric()) {
+            return Err(format!(
+                "kind `{}` is none; write it as in a manifest, as in `ConfigMap`",
+                self.kind
+            ));
+        }
+        let label = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let wrong = |namespace: &&String| {
+            *namespace != "*" && (namespace.is_empty() || !namespace.bytes().all(label))
+        };
+        if let Some(namespace) = self.namespaces.iter().find(wrong) {
+            return Err(format!(
+                "`{namespace}` in namespaces is no namespace; write names, or `'*'` for all"
+            ));
+        }
+        if self.names.iter().any(|name| name.is_empty() || name == "*") {
+            return Err("names holds names of objects; leave it out for all".into());
+        }
+        Ok(())
+    }
+
+    /// Any version of the group counts.
+    fn is_for(&self, kind: &Kind) -> bool {
+        let group = self.api_version.split_once('/').map_or("", |(g, _)| g);
+        group == kind.group() && self.kind == kind.kind
+    }
+
+    fn reaches(&self, own: &str, namespace: &str) -> bool {
+        namespace == own
+            || self
+                .namespaces
+                .iter()
+                .any(|ns| ns == "*" || ns == namespace)
+    }
+
+    fn names_include(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|granted| granted == name)
+    }
+}
+
+fn not_granted(what: &str, kind: &Kind, namespace: Option<&str>) -> String {
+    let namespaces = namespace
+        .map(|namespace| format!(", namespaces: ['{namespace}']"))
+        .unwrap_or_default();
+    format!(
+        "reading {what} is not granted; to allow it add {{apiVersion: {}, kind: {}{namespaces}}} to `grants.read` of the mapping",
+        kind.api_version, kind.kind
+    )
 }
 
 /// An absolute http or https address without user and password.
@@ -404,5 +534,30 @@ mod tests {
         assert!(grants.http(&http).is_ok());
         http.literal_key = Some("a b".into());
         assert!(grants.http(&http).is_err());
+    }
+
+    #[test]
+    fn read_grants_that_cannot_fit_anything_are_refused() {
+        for (entry, why) in [
+            (r#"{"apiVersion": "", "kind": "A"}"#, "apiVersion"),
+            (r#"{"apiVersion": "/v1", "kind": "A"}"#, "apiVersion"),
+            (r#"{"apiVersion": "a/b/c", "kind": "A"}"#, "apiVersion"),
+            (r#"{"apiVersion": "v1", "kind": "*"}"#, "kind `*`"),
+            (
+                r#"{"apiVersion": "v1", "kind": "A", "namespaces": ["a*"]}"#,
+                "`a*` in namespaces",
+            ),
+            (
+                r#"{"apiVersion": "v1", "kind": "A", "names": ["*"]}"#,
+                "names",
+            ),
+        ] {
+            let good = r#"{"apiVersion": "apps/v1", "kind": "A", "namespaces": ["*", "a-1"], "names": ["x.y"]}"#;
+            let grants: Grants =
+                serde_json::from_str(&format!(r#"{{"read": [{good}, {entry}]}}"#)).unwrap();
+            let (index, error) = grants.check_read().unwrap_err();
+            assert_eq!(index, 1);
+            assert!(error.contains(why), "{error}");
+        }
     }
 }

@@ -21,6 +21,7 @@ pub mod queue;
 pub mod refusal;
 pub mod retry;
 pub mod schema;
+pub mod selector;
 pub mod status;
 pub mod time;
 pub mod units;

@@ -286,6 +286,14 @@ pub enum MappingError {
     /// A grant.
     #[error("grants.{}[{}]: {}", .0.list, .0.index, .0.why)]
     Grant(BadGrant),
+    /// A grant to read.
+    #[error("grants.read[{index}]: {why}")]
+    ReadGrant {
+        /// Its place in the list.
+        index: usize,
+        /// Why not, and what to write.
+        why: String,
+    },
 }
 
 /// A mapping that was read and checked: its text once more as the values the host works with.
@@ -386,6 +394,10 @@ impl CheckedMapping {
             return value("config", "must be an object");
         }
         mapping.grants.check().map_err(MappingError::Grant)?;
+        mapping
+            .grants
+            .check_read()
+            .map_err(|(index, why)| MappingError::ReadGrant { index, why })?;
         let path = |field, text: &Option<String>| {
             text.as_deref()
                 .map(FieldPath::parse)

@@ -290,7 +290,7 @@ pub(crate) fn check_label_value(of: &str, key: &str, value: &str) -> Result<(), 
 }
 
 /// `[prefix/]name` of Kubernetes labels, annotations and condition types.
-fn is_qualified_name(text: &str) -> bool {
+pub(crate) fn is_qualified_name(text: &str) -> bool {
     match text.split_once('/') {
         None => is_name_part(text),
         Some((prefix, name)) => {
@@ -307,7 +307,7 @@ fn is_qualified_name(text: &str) -> bool {
     }
 }
 
-fn is_name_part(text: &str) -> bool {
+pub(crate) fn is_name_part(text: &str) -> bool {
     let bytes = text.as_bytes();
     let ends = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
     bytes.len() <= 63

@@ -266,7 +266,7 @@ impl Sim {
         }
         let told = match step.action {
             StepAction::Read => Told::Object(Ok(self.cluster.read(key))),
-            StepAction::Call(observation) => {
+            StepAction::Call(_, observation) => {
                 let reply = (self.plugin)(&observation);
                 self.calls.push(*observation);
                 Told::Reply(reply)
@@ -290,6 +290,7 @@ impl Sim {
                 Told::Done
             }
             StepAction::End(_) => Told::Done,
+            _ => Told::Done,
         };
         if lose {
             refused(name, unavailable(None))

@@ -169,7 +169,7 @@ fn answers() -> impl Strategy<Value = Answers> {
 fn fitting(action: &StepAction, answers: &Answers) -> Told {
     let index = match action {
         StepAction::Read => 0,
-        StepAction::Call(_) => 1,
+        StepAction::Call(..) => 1,
         StepAction::Journal(_) | StepAction::DropJournal { .. } => 2,
         StepAction::Send(sends) => {
             let some = answers
@@ -182,6 +182,7 @@ fn fitting(action: &StepAction, answers: &Answers) -> Told {
         }
         StepAction::Patch(_) | StepAction::Status(_) => 4,
         StepAction::Tell(_) | StepAction::End(_) => 5,
+        _ => 5,
     };
     answers.told[index].clone()
 }
