@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::{
-    children::{self, Wish},
+    children::{self, Parent, Wish},
     contract::{
         Action, Apply, Cause, Condition, Decision, Delete, Delivery, Effect, Http, Kind,
         MAX_EFFECT_ID, MAX_KEY, MAX_REASON, Need, ObjectRef, Request, Wake,
@@ -117,6 +117,8 @@ pub struct Deletion {
 /// What a decision is checked against.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds<'a> {
+    /// The mapping's name.
+    pub name: &'a str,
     /// The mapping: grants and credentials.
     pub mapping: &'a Mapping,
     /// Kind of the object.
@@ -135,6 +137,17 @@ pub struct Bounds<'a> {
     pub needs: &'a [Need],
     /// When the pass began.
     pub now: Time,
+}
+
+impl<'a> Bounds<'a> {
+    fn parent(&self) -> Parent<'a> {
+        Parent {
+            mapping: self.name,
+            kind: self.kind,
+            key: self.key,
+            uid: self.uid,
+        }
+    }
 }
 
 /// Checks everything about a decision but its status, which [`crate::status`] checks on the way.
@@ -370,50 +383,17 @@ fn check_effects(effects: &[Effect], bounds: Bounds<'_>) -> Result<Checked, Reje
             }
         }
     }
-    distinct(&checked.wishes)?;
+    children::check_wishes(&checked.wishes, &bounds.parent())?;
     Ok(checked)
 }
 
 fn wish(effect: &Effect, apply: &Apply, bounds: Bounds<'_>) -> Result<Wish, Rejection> {
     let wish = children::check_apply(effect, apply)?;
-    let itself = wish.kind.group() == bounds.kind.group()
-        && wish.kind.kind == bounds.kind.kind
-        && wish.name == bounds.key.name()
-        && wish
-            .namespace
-            .as_deref()
-            .is_none_or(|namespace| namespace == bounds.key.namespace());
-    if itself {
-        return Err(Rejection::bad(format!(
-            "the effect `{}` applies the reconciled object itself; return `labels`, `annotations` and `status` instead",
-            effect.id
-        )));
-    }
     let grants = &bounds.mapping.grants;
     grants
         .apply(&wish, bounds.key)
         .map_err(|why| Rejection::denied(format!("effect `{}`: {why}", effect.id)))?;
     Ok(wish)
-}
-
-/// Two effects on one object would undo each other for ever.
-fn distinct(wishes: &[Wish]) -> Result<(), Rejection> {
-    let mut seen = BTreeMap::new();
-    for wish in wishes {
-        let place = (
-            wish.kind.group(),
-            &wish.kind.kind,
-            &wish.namespace,
-            &wish.name,
-        );
-        if let Some(other) = seen.insert(place, &wish.effect) {
-            return Err(Rejection::bad(format!(
-                "the effects `{other}` and `{}` apply the same object, {} {}; return it once",
-                wish.effect, wish.kind.kind, wish.name
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// Of an own child, or of the object itself where that is granted; anything else is denied.
@@ -423,20 +403,14 @@ fn deletion(
     bounds: Bounds<'_>,
     checked: &mut Checked,
 ) -> Result<(), Rejection> {
-    let (object, key) = (&delete.object, bounds.key);
-    let in_own = object
-        .namespace
-        .as_deref()
-        .is_none_or(|namespace| namespace == key.namespace());
-    let same_kind =
-        object.kind.group() == bounds.kind.group() && object.kind.kind == bounds.kind.kind;
-    if same_kind && in_own && object.name == key.name() {
-        if !bounds.mapping.grants.delete_self {
-            return Err(Rejection::denied(format!(
-                "effect `{}`: the object may not delete itself; to allow it set `deleteSelf: true` in `grants` of the mapping",
-                effect.id
-            )));
-        }
+    let object = &delete.object;
+    let parent = bounds.parent();
+    bounds
+        .mapping
+        .grants
+        .delete(object, &parent)
+        .map_err(|why| Rejection::denied(format!("effect `{}`: {why}", effect.id)))?;
+    if parent.is(&object.kind, object.namespace.as_deref(), &object.name) {
         if delete
             .uid
             .as_deref()
@@ -446,11 +420,6 @@ fn deletion(
         }
         return Ok(());
     }
-    bounds
-        .mapping
-        .grants
-        .delete(object, key)
-        .map_err(|why| Rejection::denied(format!("effect `{}`: {why}", effect.id)))?;
     checked.deletions.push(Deletion {
         effect: effect.id.clone(),
         after: effect.after.clone(),

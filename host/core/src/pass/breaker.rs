@@ -50,9 +50,10 @@ impl Pass {
             Pace::default()
         };
         pace.generation = self.generation();
-        pace.writes
-            .retain(|at| at.after(breaker.per) > self.began);
-        let most = usize::try_from(breaker.writes).unwrap_or(usize::MAX).saturating_add(1);
+        pace.writes.retain(|at| at.after(breaker.per) > self.began);
+        let most = usize::try_from(breaker.writes)
+            .unwrap_or(usize::MAX)
+            .saturating_add(1);
         for _ in 0..mine {
             if pace.writes.len() < most {
                 pace.writes.push_back(self.began);

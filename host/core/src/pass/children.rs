@@ -13,6 +13,7 @@ use crate::{
     children::{self, Parent, Standing, Wish},
     contract::{Cause, ChildState, Json, Kind, Mode, ObjectRef, OnDelete, OnImmutable, Ownership},
     journal::ChildRecord,
+    object::Head,
     plan::Checked,
     time::Time,
     units::Span,
@@ -96,7 +97,9 @@ impl Pass {
         }
         let unknown = self.classify(&mut deed);
         if !unknown.is_empty() {
-            let objects = unknown.iter().map(|index| reference(&deed.checked.wishes[*index]));
+            let objects = unknown
+                .iter()
+                .map(|index| reference(&deed.checked.wishes[*index]));
             let step = self.as_account(StepAction::Look(objects.collect()));
             self.stage = Stage::Looking(Box::new(deed));
             return step;
@@ -162,48 +165,34 @@ impl Pass {
     ) -> Progress {
         let uid = self.uid();
         let mark = children::owner_mark(&self.terms.mapping.name, &uid);
-        let standing = match children::standing(found, record, &mark, &uid) {
+        let read = children::standing(found, &mark, &uid);
+        let found_uid = found.and_then(uid_of);
+        let standing = match read {
             Ok(standing) => standing,
-            Err(error) => {
-                return failed(wish, "Unreadable", &error.to_string());
-            }
+            Err(error) => return failed(Cause::new("Unreadable", error.to_string()), wish),
         };
-        let found_uid = found
-            .and_then(|object| crate::object::Head::parse(object.as_str()).ok())
-            .map(|head| head.uid.to_string());
-        let apply = || Progress::Apply {
-            namespace: namespace.to_owned(),
-            uid: found_uid.clone(),
-        };
-        if wish.ownership == Ownership::Fields {
-            let Some(object) = found else {
-                let why = "is not there; fields can only be set in an object that somebody makes";
-                return pending(wish, "NotFound", why);
-            };
-            let drifted =
-                record.is_none_or(|record| children::drifted(record, wish, object.as_str()));
-            return if drifted { apply() } else { Progress::Done };
-        }
-        match (standing, found) {
-            (Standing::Absent, _) | (Standing::Ours | Standing::Free, None) => Progress::Apply {
-                namespace: namespace.to_owned(),
-                uid: None,
-            },
-            (Standing::Terminating, _) => pending(wish, "Terminating", "is being deleted"),
-            (Standing::Ours, Some(object)) => {
-                let drifted =
-                    record.is_none_or(|record| children::drifted(record, wish, object.as_str()));
-                if drifted { apply() } else { Progress::Done }
+        let claim = children::claim(&standing, wish, record, found_uid.as_deref().unwrap_or(""));
+        match (claim, standing) {
+            (Err(cause), Standing::Foreign(_) | Standing::Free) => {
+                Progress::Denied(about(wish, cause))
             }
-            (Standing::Free, Some(_)) if wish.ownership == Ownership::Adopt => apply(),
-            (Standing::Free, Some(_)) => denied(
-                wish,
-                "exists already and is nobody's child; delete it, rename the child, or return it with ownership `adopt`",
-            ),
-            (Standing::Foreign(who), _) => denied(
-                wish,
-                &format!("belongs to {who}; rename the child, or have the other one give it up"),
-            ),
+            (Err(cause), _) => Progress::Pending(about(wish, cause)),
+            (Ok(()), _) => {
+                let drifted = match (record, found) {
+                    (Some(record), Some(object)) => {
+                        children::drifted(record, wish, object.as_str())
+                    }
+                    _ => true,
+                };
+                if drifted {
+                    Progress::Apply {
+                        namespace: namespace.to_owned(),
+                        uid: found_uid,
+                    }
+                } else {
+                    Progress::Done
+                }
+            }
         }
     }
 
@@ -235,9 +224,9 @@ impl Pass {
     /// First contact: what was found decides whether it may be made, taken over or left alone.
     fn contacted(&mut self, wish: &Wish, looked: Looked) -> Progress {
         if looked.namespaced && looked.namespace.is_empty() {
-            let why = "lives in a namespace, and the reconciled object has none to inherit; name one in metadata.namespace";
+            let why = "it lives in a namespace, and the reconciled object has none to inherit; name one in metadata.namespace";
             return Progress::Failed {
-                cause: about(wish, "NamespaceMissing", why),
+                cause: about(wish, Cause::new("NamespaceMissing", why)),
                 invalid: true,
             };
         }
@@ -317,7 +306,8 @@ impl Pass {
             key: &self.key,
             uid: &object_uid,
         };
-        let body = children::body(wish, &parent, namespace, uid)
+        let version = &mapping.kind.api_version;
+        let body = children::body(wish, &parent, version, namespace, uid)
             .map_err(|error| format!("effect `{}`: {error}", wish.effect))?;
         Ok(ChildWrite {
             effect: wish.effect.clone(),
@@ -363,7 +353,8 @@ impl Pass {
                         && self.journal.inventory[at].uid.is_some() =>
                 {
                     recreate.push(self.removal(at));
-                    pending(&wish, "Recreating", "is deleted and made again")
+                    let why = "a field of it cannot be changed; it is deleted and made again";
+                    Progress::Pending(about(&wish, Cause::new("Recreating", why)))
                 }
                 Err(error) => refused(&mut deed, &wish, error),
             };
@@ -468,9 +459,8 @@ impl Pass {
 
     /// Whether children of this deed will need a pass of their own when the object is deleted.
     fn wants_finalizer(&self, deed: &Deed) -> bool {
-        let outside = |namespace: &str| {
-            !children::reference_is_legal(self.key.namespace(), namespace)
-        };
+        let outside =
+            |namespace: &str| !children::reference_is_legal(self.key.namespace(), namespace);
         let wishes = &deed.checked.wishes;
         let child_ids: BTreeSet<&str> = wishes.iter().map(|wish| wish.effect.as_str()).collect();
         let needs = |index: usize| {
@@ -500,9 +490,7 @@ impl Pass {
                 || record.ownership != Ownership::Fields
                     && !children::reference_is_legal(self.key.namespace(), &record.namespace)
         };
-        self.terms.plugin.finalizes
-            || self.in_waves()
-            || self.journal.inventory.iter().any(stays)
+        self.terms.plugin.finalizes || self.in_waves() || self.journal.inventory.iter().any(stays)
     }
 
     /// What the server answered to each removal.
@@ -514,7 +502,11 @@ impl Pass {
         now: Time,
     ) -> Step {
         if results.len() != removals.len() {
-            return self.cluster_failed("the driver answered another number of removals", None, now);
+            return self.cluster_failed(
+                "the driver answered another number of removals",
+                None,
+                now,
+            );
         }
         for (removal, result) in removals.iter().zip(results) {
             let Some(at) = self.record_at(&removal.object) else {
@@ -523,7 +515,8 @@ impl Pass {
             let what = format!("{} {}", removal.object.kind.kind, removal.object.name);
             match result {
                 // Gone; or another one has its name, which is not ours.
-                Ok(true) | Err(WriteError::NotFound | WriteError::Conflict | WriteError::Refused(_)) => {
+                Ok(true)
+                | Err(WriteError::NotFound | WriteError::Conflict | WriteError::Refused(_)) => {
                     self.gone(&mut deed, at);
                 }
                 Ok(false) => {
@@ -536,7 +529,9 @@ impl Pass {
                 Err(WriteError::Unavailable {
                     message,
                     retry_after,
-                }) => deed.away = Some((format!("deleting the child {what}: {message}"), retry_after)),
+                }) => {
+                    deed.away = Some((format!("deleting the child {what}: {message}"), retry_after))
+                }
                 Err(
                     WriteError::Invalid(message)
                     | WriteError::Forbidden(message)
@@ -580,9 +575,7 @@ impl Pass {
     fn removal(&self, at: usize) -> Removal {
         let record = &self.journal.inventory[at];
         let found_uid = match &self.found[at] {
-            Found::Object(object) => crate::object::Head::parse(object.as_str())
-                .ok()
-                .map(|head| head.uid.to_string()),
+            Found::Object(object) => uid_of(object),
             Found::Absent | Found::Unknown(_) => None,
         };
         let uid = record.uid.clone().or(found_uid).unwrap_or_default();
@@ -604,9 +597,7 @@ impl Pass {
     }
 
     fn note_applied(&mut self, at: usize, wish: &Wish, object: Json) {
-        let head_uid = crate::object::Head::parse(object.as_str())
-            .ok()
-            .map(|head| head.uid.to_string());
+        let head_uid = uid_of(&object);
         let seen = children::fingerprint(object.as_str(), &wish.object).unwrap_or_default();
         let record = &mut self.journal.inventory[at];
         record.uid = head_uid;
@@ -698,7 +689,8 @@ impl Pass {
             return false;
         }
         let state = children::child(record, &self.found[at]).state;
-        let removed = wish.mode == Mode::Once && !record.asked.is_empty() && state == ChildState::Absent;
+        let removed =
+            wish.mode == Mode::Once && !record.asked.is_empty() && state == ChildState::Absent;
         state == ChildState::Current || removed
     }
 
@@ -710,11 +702,11 @@ impl Pass {
             let done = self.is_child_done(wish) || wish.ownership == Ownership::Fields;
             (!done).then(|| {
                 let message = if child.message.is_empty() {
-                    "is not ready".to_owned()
+                    "it is not ready".to_owned()
                 } else {
                     child.message
                 };
-                about(wish, "DependencyNotReady", &message)
+                about(wish, Cause::new("DependencyNotReady", message))
             })
         })
     }
@@ -758,27 +750,25 @@ fn reference(wish: &Wish) -> ObjectRef {
     }
 }
 
-fn about(wish: &Wish, reason: &str, why: &str) -> Cause {
+/// A cause that names its child.
+fn about(wish: &Wish, cause: Cause) -> Cause {
     let message = format!(
-        "the child {} {} (effect `{}`): {why}",
-        wish.kind.kind, wish.name, wish.effect
+        "the child {} {} (effect `{}`): {}",
+        wish.kind.kind, wish.name, wish.effect, cause.message
     );
-    Cause::new(reason, message)
+    Cause::new(cause.reason, message)
 }
 
-fn pending(wish: &Wish, reason: &str, why: &str) -> Progress {
-    Progress::Pending(about(wish, reason, why))
-}
-
-fn denied(wish: &Wish, why: &str) -> Progress {
-    Progress::Denied(about(wish, "Denied", why))
-}
-
-fn failed(wish: &Wish, reason: &str, why: &str) -> Progress {
+fn failed(cause: Cause, wish: &Wish) -> Progress {
     Progress::Failed {
-        cause: about(wish, reason, why),
+        cause: about(wish, cause),
         invalid: false,
     }
+}
+
+fn uid_of(object: &Json) -> Option<String> {
+    let head = Head::parse(object.as_str()).ok()?;
+    Some(head.uid.to_string())
 }
 
 /// A request about one child that the server did not do.
@@ -788,18 +778,18 @@ fn refused(deed: &mut Deed, wish: &Wish, error: WriteError) -> Progress {
             message,
             retry_after,
         } => {
-            let cause = about(wish, "Unavailable", &message);
+            let cause = about(wish, Cause::new("Unavailable", message));
             deed.away = Some((cause.message.clone(), retry_after));
             Progress::Pending(cause)
         }
         WriteError::Invalid(message) => Progress::Failed {
-            cause: about(wish, "Invalid", &message),
+            cause: about(wish, Cause::new("Invalid", message)),
             invalid: true,
         },
-        WriteError::Forbidden(message) => failed(wish, "Forbidden", &message),
-        WriteError::Refused(message) => failed(wish, "Conflict", &message),
-        WriteError::NoSuchKind(message) => failed(wish, "NoSuchKind", &message),
-        WriteError::NotFound => failed(wish, "NotFound", "its namespace is not there"),
-        WriteError::Conflict => failed(wish, "Conflict", "it was changed meanwhile"),
+        WriteError::Forbidden(message) => failed(Cause::new("Forbidden", message), wish),
+        WriteError::Refused(message) => failed(Cause::new("Conflict", message), wish),
+        WriteError::NoSuchKind(message) => failed(Cause::new("NoSuchKind", message), wish),
+        WriteError::NotFound => failed(Cause::new("NotFound", "its namespace is not there"), wish),
+        WriteError::Conflict => failed(Cause::new("Conflict", "it was changed meanwhile"), wish),
     }
 }

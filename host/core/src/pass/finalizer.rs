@@ -8,13 +8,7 @@ use serde_json::{Value, json};
 use super::{
     Finale, FinalizerWrite, Object, Pass, Stage, Step, StepAction, Then, Verb, WriteError,
 };
-use crate::{
-    contract::Json,
-    journal::FinalizerRecord,
-    object::Head,
-    outcome::Outcome,
-    time::Time,
-};
+use crate::{contract::Json, journal::FinalizerRecord, object::Head, outcome::Outcome, time::Time};
 
 /// Conflicts over one removal before the pass is begun again.
 const MAX_CONFLICTS: u32 = 3;
@@ -184,7 +178,8 @@ impl Pass {
 
 /// The patch that takes a finalizer off an object, held to its uid and place; none if it is not on it.
 pub fn removal_patch(object: &str, name: &str) -> Result<Option<Value>, String> {
-    let head = Head::parse(object).map_err(|error| format!("the object cannot be read: {error}"))?;
+    let head =
+        Head::parse(object).map_err(|error| format!("the object cannot be read: {error}"))?;
     let Some(index) = head
         .finalizers
         .iter()

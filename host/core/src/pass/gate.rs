@@ -2,7 +2,7 @@
 
 use super::{Finale, Pass, Stage, Step, StepAction, Verb, WriteError};
 use crate::{
-    contract::{Cause, EventType, Json, Observation, cut},
+    contract::{EventType, Json, Observation, cut},
     mapping::OnExit,
     object::Head,
     outcome::Outcome,
@@ -79,9 +79,7 @@ impl Pass {
                 self.verb = Verb::Finalize;
                 self.gather_first(now)
             }
-            OnExit::Release if ours => {
-                self.release(Finale::release(Outcome::Applied), now)
-            }
+            OnExit::Release if ours => self.release(Finale::release(Outcome::Applied), now),
             OnExit::Finalize | OnExit::Release => self.end(Outcome::Unchanged, None, None),
         }
     }

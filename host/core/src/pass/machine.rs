@@ -126,6 +126,7 @@ impl Pass {
             .map_err(String::as_str);
         let mapping = &self.terms.mapping;
         let bounds = Bounds {
+            name: &mapping.name,
             mapping: &mapping.mapping,
             kind: &mapping.kind,
             key: &self.key,

@@ -34,7 +34,8 @@ mod teardown;
 use std::{collections::BTreeSet, sync::Arc};
 
 pub use ending::short_digest;
-pub use gate::PAUSED;
+pub use finalizer::removal_patch;
+pub use gate::{PAUSED, RECONCILE};
 pub use step::*;
 
 use children::Deed;

@@ -6,7 +6,7 @@ use crate::{
     contract::{Answer, Cause, Child, MAX_ROUNDS, Need, Related},
     journal::ChildRecord,
     keys::Hash,
-    needs::{self, Reading},
+    needs::{self, ReadSource, Reading},
     object::Head,
     time::Time,
 };
@@ -100,7 +100,14 @@ impl Pass {
     fn resolve(&self, need: &Need) -> Result<Reading, Answer> {
         let mapping = &self.terms.mapping;
         let mark = children::owner_mark(&mapping.name, &self.uid());
-        needs::resolve(need, &mapping.mapping.grants, &self.key, &mark)
+        let mut reading = needs::resolve(need, &mapping.mapping.grants, &self.key, &mark)?;
+        if let ReadSource::Fetch { send, .. } = &mut reading.source
+            && let Some(name) = &send.request.credential
+        {
+            // The grant may name it only if the mapping has it.
+            send.credential = mapping.mapping.credentials.get(name).cloned();
+        }
+        Ok(reading)
     }
 
     fn child_refs(&self) -> Vec<ChildRef> {

@@ -148,7 +148,8 @@ impl Pass {
             ))
         };
         let message = deed.checked.wishes.iter().find_map(waits);
-        let message = message.unwrap_or_else(|| "an effect comes after one that has not succeeded".into());
+        let message =
+            message.unwrap_or_else(|| "an effect comes after one that has not succeeded".into());
         Cause::new("DependencyNotReady", message)
     }
 
