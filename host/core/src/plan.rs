@@ -11,7 +11,7 @@ use crate::{
     children::{self, Parent, Wish},
     contract::{
         Action, Apply, Cause, Condition, Decision, Delete, Delivery, Effect, Http, Kind,
-        MAX_EFFECT_ID, MAX_KEY, MAX_REASON, Need, ObjectRef, Request, Wake,
+        MAX_EFFECT_ID, MAX_KEY, MAX_REASON, Need, ObjectRef, Request, Verb, Wake,
     },
     grants::HttpGrant,
     journal::Journal,
@@ -19,7 +19,6 @@ use crate::{
     mapping::{Credential, Mapping},
     object::{Head, ObjectKey, Uid},
     outcome::Outcome,
-    pass::Verb,
     time::Time,
     units::{Bytes, Span},
 };

@@ -11,6 +11,7 @@ use guesthouse_sandbox::{CacheAt, CacheKey, Compiler, Sandbox, SandboxError, Set
 
 use crate::{
     cluster::{Api, Discovery, Transport, TransportError, TransportOptions},
+    credentials::Credentials,
     events::Events,
     executor::Executor,
     journals::Journals,
@@ -94,18 +95,28 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
     tracing::warn!(
         "effects are made with the host's own credentials: impersonation of each mapping's serviceAccount is not built yet"
     );
+    let discovery = Arc::new(Discovery::new(api.clone()));
+    let (_wake, wakes) = tokio::sync::mpsc::unbounded_channel();
+    let related = Arc::new(crate::related::Related {
+        api: api.clone(),
+        discovery: discovery.clone(),
+    });
+    let credentials = Arc::new(Credentials::new(api.clone(), &namespace));
     let parts = Parts {
         namespace: namespace.clone(),
-        discovery: Discovery::new(api.clone()),
+        discovery,
         concurrency: options.concurrency.max(1),
         transport,
         sandbox,
+        wakes,
     };
     let (supervisor, inbox) = Supervisor::new(parts, |watch| Shop {
         journals: Arc::new(Journals::new(api.clone(), &namespace, watch)),
         api,
+        related,
         executor,
-        outgoing,
+        outgoing: Arc::new(outgoing),
+        credentials,
         events,
     });
     supervisor.run(inbox, stop).await;

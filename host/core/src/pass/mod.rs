@@ -38,6 +38,8 @@ pub use finalizer::removal_patch;
 pub use gate::{PAUSED, RECONCILE};
 pub use step::*;
 
+pub use crate::contract::Verb;
+
 use children::Deed;
 
 use crate::{

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{
     contract::{
         Answer, Cause, EventType, Generated, Json, Kind, Need, ObjectRef, Observation, Reply,
-        Response,
+        Response, Verb,
     },
     identity::Identity,
     journal::{Journal, ReceiptRecord},
@@ -114,15 +114,6 @@ pub struct ObjectWrite<T> {
     pub version: String,
     /// What to write.
     pub body: T,
-}
-
-/// What a plugin is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    /// The object is there and wanted.
-    Reconcile,
-    /// It is being deleted and still has our finalizer, or left the selector.
-    Finalize,
 }
 
 /// What to read beside the object. Both lists are answered in order.

@@ -112,6 +112,7 @@ impl Supervisor {
         {
             if end.outcome == Outcome::Gone && end.wake.is_none() {
                 runtime.keys.remove(&key.object);
+                self.shop.related.forget(key);
             } else {
                 runtime.keys.insert(
                     key.object.clone(),

@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use guesthouse_core::{
     contract::{EventType, Kind},
     identity::Identity,
+    mapping::Mapping,
     object::ObjectKey,
     pass::KindFacts,
     queue::{Key, MappingId, Push, Why},
@@ -324,13 +325,15 @@ impl Supervisor {
 }
 
 /// What the rules need to know of a kind.
-pub(super) fn facts(resource: &Resource) -> KindFacts {
+pub(super) fn facts(resource: &Resource, mapping: &Mapping) -> KindFacts {
     let kind = &resource.kind;
     // Groups of Kubernetes itself have no dot, or end in k8s.io (API conventions).
     let built_in = !resource.group.contains('.') || resource.group.ends_with(".k8s.io");
-    let takes_status = if built_in {
+    let takes_status = if !mapping.status {
+        Err("the mapping says `status: false`: another one writes it".to_owned())
+    } else if built_in && !mapping.grants.status {
         Err(format!(
-            "{kind} is a built-in kind, whose status belongs to Kubernetes"
+            "{kind} is a built-in kind, whose status belongs to Kubernetes; to allow it all the same set `status: true` in `grants` of the mapping"
         ))
     } else if !resource.has_status {
         Err(format!(

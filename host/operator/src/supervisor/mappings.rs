@@ -7,7 +7,7 @@ use guesthouse_core::{
     mapping::{CheckedMapping, PluginSource},
     object::ObjectKey,
     pass::{Carry, Terms},
-    queue::{MappingId, Push, Why},
+    queue::{Key, MappingId, Push, Why},
     time::Time,
 };
 use guesthouse_sandbox::Plugin;
@@ -36,7 +36,8 @@ pub(super) struct Runtime {
 /// A plugin and the terms its passes are held by.
 #[derive(Clone)]
 pub(super) struct Serving {
-    pub(super) plugin: Plugin,
+    /// None where it cannot be loaded: then only deletions are seen to.
+    pub(super) plugin: Option<Plugin>,
     pub(super) terms: Arc<Terms>,
 }
 
@@ -107,6 +108,8 @@ impl Supervisor {
         for name in gone {
             self.remove_mapping(&name);
         }
+        self.sweep
+            .configured(configuration.mappings.keys().cloned().collect());
         for (place, why) in configuration.ignored {
             self.tell(&place, EventType::Warning, "MappingIgnored", why);
         }
@@ -136,6 +139,10 @@ impl Supervisor {
         };
         self.queue.remove_mapping(runtime.id);
         self.names.remove(&runtime.id);
+        for object in runtime.keys.into_keys() {
+            let mapping = runtime.id;
+            self.shop.related.forget(&Key { mapping, object });
+        }
         for scope in &runtime.scopes {
             self.unsubscribe(scope, runtime.id);
         }
@@ -144,7 +151,7 @@ impl Supervisor {
         self.drop_unused_sources();
         tracing::info!(
             mapping = name,
-            "the mapping is removed; its objects are left as they are"
+            "the mapping is removed; its finalizers are taken off in a minute, unless it says `onRemove: keep` or comes back"
         );
     }
 
