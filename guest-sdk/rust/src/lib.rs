@@ -57,7 +57,7 @@ pub use fingerprint::fingerprint;
 pub use observation::{Observation, Receipt, Related};
 pub use plugin::Plugin;
 pub use raw::{Raw, Unread};
-pub use serde_json::json;
+pub use serde_json::{Value, json};
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
