@@ -113,7 +113,7 @@ impl Journals {
         let (resource, store) = (resource(), Arc::new(Store::default()));
         let scope = Scope::namespace(namespace);
         let listed = api
-            .list(&Identity::Host, &resource, &scope, View::Full, usize::MAX)
+            .list(&Identity::Host, &resource, &scope, View::Object, usize::MAX)
             .await?;
         let journals = Self {
             api,

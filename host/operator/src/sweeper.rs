@@ -23,7 +23,7 @@ use crate::{
 const TRIES: usize = 4;
 
 /// Takes finalizers off.
-pub struct Sweeper {
+pub(crate) struct Sweeper {
     api: Api,
     discovery: Arc<Discovery>,
     journals: Arc<Journals>,
@@ -44,7 +44,7 @@ pub enum Released {
 
 impl Sweeper {
     /// On these parts.
-    pub fn new(api: Api, discovery: Arc<Discovery>, journals: Arc<Journals>) -> Self {
+    pub(crate) fn new(api: Api, discovery: Arc<Discovery>, journals: Arc<Journals>) -> Self {
         Self {
             api,
             discovery,
@@ -74,7 +74,7 @@ impl Sweeper {
     }
 
     /// Takes the finalizer of one journal off its object and forgets it.
-    pub async fn release(&self, stored: StoredJournal) -> Result<Released, String> {
+    pub(crate) async fn release(&self, stored: StoredJournal) -> Result<Released, String> {
         let Some(finalizer) = stored.journal.finalizer.clone() else {
             return Ok(Released::NotOn);
         };
