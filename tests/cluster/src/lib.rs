@@ -11,16 +11,19 @@ mod api;
 mod artifacts;
 mod failure;
 mod host;
+mod kinds;
 mod plane;
 mod run;
 mod scene;
 
 pub use api::{
-    Api, CONFIG_MAPS, ECHOES, EVENTS, Event, JOURNALS, KINDS, NAMESPACES, REPORT_JOBS,
-    ROLE_BINDINGS, Resource,
+    Api, CONFIG_MAPS, DEPLOYMENTS, ECHOES, EVENTS, Event, INGRESSES, JOBS, JOURNALS, KINDS,
+    NAMESPACES, PROVISION_REQUESTS, REPORT_JOBS, ROLE_BINDINGS, Resource, SECRETS, SERVICES,
+    WEBSITES, WISHES,
 };
 pub use artifacts::{host_binary, output, plugin};
 pub use host::{Arguments, Host};
+pub use kinds::{child, condition};
 pub use plane::Plane;
 pub use run::{now_ms, scenario, scenario_on};
 pub use scene::Scene;
