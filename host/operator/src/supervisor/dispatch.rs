@@ -123,6 +123,12 @@ impl Supervisor {
                 );
             }
         }
+        if let Some(name) = self.names.get(&key.mapping).cloned() {
+            if let Some(runtime) = self.mappings.get_mut(&name) {
+                runtime.swap.ended(&key.object);
+            }
+            self.go_on_swapping(&name);
+        }
         let finish = Finish {
             version: end.version,
             again: end.again,

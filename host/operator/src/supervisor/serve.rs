@@ -10,7 +10,11 @@ use guesthouse_core::{
 };
 use guesthouse_sandbox::Plugin;
 
-use super::{Supervisor, kind_name, kinds::facts, mappings::Serving};
+use super::{
+    Supervisor, kind_name,
+    kinds::facts,
+    mappings::{Serving, Swap},
+};
 
 impl Supervisor {
     pub(super) fn refresh_all(&mut self) {
@@ -114,15 +118,10 @@ impl Supervisor {
         if let (true, Some(note)) = (good, note) {
             self.tell(&place, EventType::Normal, "MappingActive", note);
         }
-        if !same {
-            self.push_all(
-                name,
-                if before.is_some() {
-                    Why::Swap
-                } else {
-                    Why::Initial
-                },
-            );
+        match before {
+            _ if same => {}
+            Some(_) => self.begin_swap(name),
+            None => self.push_all(name, Why::Initial),
         }
     }
 
@@ -160,6 +159,7 @@ impl Supervisor {
             return;
         };
         runtime.serving = None;
+        runtime.swap = Swap::default();
         self.queue.remove_mapping(runtime.id);
     }
 }

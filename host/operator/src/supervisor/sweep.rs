@@ -91,7 +91,7 @@ impl Supervisor {
         Some(runtime.push(entry.as_deref(), Why::Event, None))
     }
 
-    fn entry(
+    pub(super) fn entry(
         &self,
         runtime: &super::mappings::Runtime,
         object: &ObjectKey,
