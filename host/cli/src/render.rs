@@ -160,7 +160,7 @@ impl Rendering {
         loop {
             self.note(&step);
             let told = match step.action {
-                StepAction::Call(seen) => Told::Reply(Ok(self.call(&seen)?)),
+                StepAction::Call(_, seen) => Told::Reply(Ok(self.call(&seen)?)),
                 StepAction::Journal(write) => {
                     Told::Journaled(Ok(write.version.unwrap_or_else(|| "1".into())))
                 }
@@ -197,6 +197,7 @@ impl Rendering {
                             .collect(),
                     ));
                 }
+                other => bail!("{} is not rendered", other.name()),
             };
             step = pass.resume(told, now);
         }
@@ -306,9 +307,10 @@ impl Rendering {
             StepAction::Journal(write) => json!(write.journal),
             StepAction::Tell(notes) => json!(notes),
             StepAction::Read
-            | StepAction::Call(_)
+            | StepAction::Call(..)
             | StepAction::DropJournal { .. }
-            | StepAction::End(_) => return,
+            | StepAction::End(_)
+            | _ => return,
         };
         self.steps.push(Planned {
             step: step.action.name(),

@@ -14,6 +14,8 @@ mod executor;
 mod host;
 mod outgoing;
 mod plugins;
+#[allow(dead_code)] // hooked into worker and supervisor at the merge
+mod related;
 mod supervisor;
 mod trace;
 mod worker;

@@ -75,7 +75,10 @@ impl Outgoing {
         for (name, value) in &send.request.headers {
             request = request.header(name, value);
         }
-        request = request.header("Idempotency-Key", &send.idempotency_key);
+        // A fetch has none.
+        if !send.idempotency_key.is_empty() {
+            request = request.header("Idempotency-Key", &send.idempotency_key);
+        }
         match &send.request.body {
             Body::Empty => {}
             Body::Text(text) => request = request.body(text.clone()),

@@ -50,7 +50,7 @@ pub(crate) fn step(terms: &Terms, object: &ObjectKey, step: &Step) {
         StepAction::Status(write) => serde_json::to_string(&write.body),
         StepAction::Journal(write) => serde_json::to_string(&write.journal),
         StepAction::Tell(notes) => serde_json::to_string(notes),
-        StepAction::Call(seen) => serde_json::to_string(seen),
+        StepAction::Call(_, seen) => serde_json::to_string(seen),
         _ => Ok(String::new()),
     };
     let content = content.unwrap_or_default();

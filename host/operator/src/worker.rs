@@ -94,7 +94,7 @@ impl Worker<'_> {
     async fn carry_out(&self, identity: &Identity, action: StepAction) -> Told {
         match action {
             StepAction::Read => Told::Object(self.read(identity).await),
-            StepAction::Call(seen) => self.call(seen).await,
+            StepAction::Call(_, seen) => self.call(seen).await,
             StepAction::Journal(write) => {
                 Told::Journaled(self.shop.journals.write(identity, &write).await)
             }
@@ -113,8 +113,8 @@ impl Worker<'_> {
                 self.shop.events.tell(&self.about(), notes);
                 Told::Done
             }
-            // `drive` takes these out before.
-            StepAction::End(_) => Told::Done,
+            // `drive` takes ends out before.
+            _ => Told::Done,
         }
     }
 
