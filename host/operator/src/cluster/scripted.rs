@@ -192,6 +192,11 @@ impl Scripted {
             .unwrap()
     }
 
+    /// An address at it.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
     /// A transport to it.
     pub(crate) fn transport(&self, options: TransportOptions) -> Transport {
         Transport::new(

@@ -36,12 +36,9 @@ impl Related {
         let shared = &*self.shared;
         let fetches = gather.readings.iter().map(|reading| async move {
             match &reading.source {
-                ReadSource::Fetch { send, fresh } => Some(
-                    shared
-                        .fetches
-                        .get(reader.key.mapping, send, *fresh)
-                        .await,
-                ),
+                ReadSource::Fetch { send, fresh } => {
+                    Some(shared.fetches.get(reader.key.mapping, send, *fresh).await)
+                }
                 _ => None,
             }
         });
@@ -230,10 +227,9 @@ impl Shared {
                     no_such_kind(kind)
                 }
                 Standing::Pending(Some(message)) => Cause::new("Failed", &*message),
-                Standing::Pending(None) => Cause::new(
-                    "Failed",
-                    format!("{kind} was not listed in time"),
-                ),
+                Standing::Pending(None) => {
+                    Cause::new("Failed", format!("{kind} was not listed in time"))
+                }
             };
             // All parts are marked as answered, whatever the first trouble is.
             trouble.get_or_insert(cause);

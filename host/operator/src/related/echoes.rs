@@ -107,10 +107,24 @@ mod tests {
         echoes.knows(&key(1), &kind("v1"), &child, 7);
         echoes.knows(&key(1), &kind("v1"), &child, 9);
         echoes.knows(&key(1), &kind("v1"), &child, 0);
-        for (of, version, want) in [(1, 7, true), (1, 9, true), (1, 8, false), (1, 10, false), (1, 0, false), (2, 9, false)] {
-            assert_eq!(echoes.is_echo(&key(of), &kind("v1"), &child, version), want, "{of} {version}");
+        for (of, version, want) in [
+            (1, 7, true),
+            (1, 9, true),
+            (1, 8, false),
+            (1, 10, false),
+            (1, 0, false),
+            (2, 9, false),
+        ] {
+            assert_eq!(
+                echoes.is_echo(&key(of), &kind("v1"), &child, version),
+                want,
+                "{of} {version}"
+            );
         }
-        assert!(echoes.is_echo(&key(1), &kind("v2"), &child, 9), "the version of the API does not matter");
+        assert!(
+            echoes.is_echo(&key(1), &kind("v2"), &child, 9),
+            "the version of the API does not matter"
+        );
         assert!(!echoes.is_echo(&key(1), &kind("v1"), &ObjectKey::new("other", "child"), 9));
         assert_eq!(echoes.newest(&key(1), &kind("v1"), &child), Some(9));
     }

@@ -95,6 +95,3 @@ fn name(mapping: MappingId, send: &Send) -> String {
     let headers = send.answer_headers.iter();
     headers.fold(hash, |hash, name| hash.part(name)).hex()
 }
-
-#[cfg(test)]
-mod tests;

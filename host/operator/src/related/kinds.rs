@@ -85,7 +85,10 @@ impl Kinds {
 
     /// What was served last, however long ago.
     pub(super) fn last(&self, kind: &Kind) -> Option<Arc<Resource>> {
-        self.lock().served.get(kind).map(|(served, _)| served.clone())
+        self.lock()
+            .served
+            .get(kind)
+            .map(|(served, _)| served.clone())
     }
 
     /// The server answered 404 for the kind's path.

@@ -73,7 +73,10 @@ impl Missing {
     /// It is there: those who waited.
     pub(super) fn found(&mut self, kind: &Kind) -> Vec<Key> {
         let waiting = self.0.remove(kind);
-        waiting.into_iter().flat_map(|waiting| waiting.keys).collect()
+        waiting
+            .into_iter()
+            .flat_map(|waiting| waiting.keys)
+            .collect()
     }
 
     /// The key waits for no kind but these.

@@ -17,10 +17,10 @@ mod echoes;
 mod fetches;
 mod kinds;
 mod missing;
+#[cfg(test)]
+mod scenarios;
 mod table;
 mod targets;
-#[cfg(test)]
-mod tests;
 
 use std::{
     collections::BTreeSet,
@@ -32,7 +32,7 @@ use guesthouse_core::{
     contract::{Cause, Json, Kind, ObjectRef},
     identity::Identity,
     needs,
-    object::{Head, ObjectKey},
+    object::Head,
     pass::{Gather, Looked, WriteError},
     queue::{Key, MappingId},
 };
@@ -294,7 +294,9 @@ impl Shared {
         }
         for child in &reads.children {
             take(&child.kind, &|resource| {
-                targets::of_child(child, resource, way).into_iter().collect()
+                targets::of_child(child, resource, way)
+                    .into_iter()
+                    .collect()
             });
         }
         (wants, missing)

@@ -209,7 +209,11 @@ impl Table {
     /// Takes down how a key's question of a watch ends, right before it reads the store.
     pub(super) fn answered(&mut self, key: &Key, id: WatchId) -> Standing {
         let standing = self.standing(id);
-        if let Some(user) = self.held.get_mut(&id).and_then(|held| held.users.get_mut(key)) {
+        if let Some(user) = self
+            .held
+            .get_mut(&id)
+            .and_then(|held| held.users.get_mut(key))
+        {
             user.stand = match standing {
                 Standing::Ready => Stand::Told,
                 _ => Stand::Unanswered,
@@ -324,7 +328,10 @@ impl Table {
         };
         let marks = held.remark(object);
         let is_told = |key: &&Key| {
-            let told = held.users.get(*key).is_some_and(|user| user.stand == Stand::Told);
+            let told = held
+                .users
+                .get(*key)
+                .is_some_and(|user| user.stand == Stand::Told);
             let echo = version.is_some_and(|version| {
                 self.echoes.is_echo(key, &held.target.kind, object, version)
             });

@@ -76,7 +76,11 @@ impl Target {
     }
 
     /// Whether an object belongs to it.
-    pub(super) fn fits<'a>(&self, key: &ObjectKey, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+    pub(super) fn fits<'a>(
+        &self,
+        key: &ObjectKey,
+        label: impl Fn(&str) -> Option<&'a str>,
+    ) -> bool {
         let there = self.namespace.is_empty() || self.namespace == key.namespace();
         there
             && match &self.pick {
@@ -206,13 +210,7 @@ fn named(kind: &Kind, place: &str, name: &str, metadata_only: bool, way: Way<'_>
 }
 
 /// By the label every owned child carries: one watch for all keys, whatever their marks.
-fn marked(
-    kind: &Kind,
-    place: &str,
-    metadata_only: bool,
-    way: Way<'_>,
-    interest: Interest,
-) -> Want {
+fn marked(kind: &Kind, place: &str, metadata_only: bool, way: Way<'_>, interest: Interest) -> Want {
     let target = |place: &str| Target {
         identity: way.identity.clone(),
         kind: kind.clone(),
