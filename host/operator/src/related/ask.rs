@@ -207,18 +207,14 @@ impl Shared {
         let mut all = Vec::new();
         let mut trouble = None;
         for part in parts? {
-            let (standing, marked) = {
+            let (standing, members) = {
                 let mut table = self.table();
                 let standing = table.answered(reader.key, part.watch);
-                let marked = match &part.interest {
-                    Interest::Marked(mark, _) => table.marked(part.watch, mark),
-                    _ => Vec::new(),
-                };
-                (standing, marked)
+                (standing, table.members(part.watch, &part.interest))
             };
             let cause = match standing {
                 Standing::Ready => {
-                    all.extend(held(&part, marked));
+                    all.extend(held(&part, members));
                     continue;
                 }
                 Standing::Denied(message) => Cause::new("Denied", &*message),
@@ -242,12 +238,13 @@ impl Shared {
 }
 
 /// The entries of a store that may be meant.
-fn held(part: &Part, marked: Vec<ObjectKey>) -> Vec<(ObjectKey, Arc<Entry>)> {
+fn held(part: &Part, members: Vec<ObjectKey>) -> Vec<(ObjectKey, Arc<Entry>)> {
     let get = |key: ObjectKey| part.store.get(&key).map(|entry| (key, entry));
     match &part.interest {
         Interest::Object(key) => get(key.clone()).into_iter().collect(),
-        Interest::Marked(..) => marked.into_iter().filter_map(get).collect(),
-        Interest::Every(_) => part.store.entries(),
+        Interest::Marked(..) | Interest::Selected(..) => {
+            members.into_iter().filter_map(get).collect()
+        }
     }
 }
 

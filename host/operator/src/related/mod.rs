@@ -15,6 +15,7 @@ mod ask;
 mod drive;
 mod echoes;
 mod fetches;
+mod groups;
 mod kinds;
 mod missing;
 #[cfg(test)]
@@ -193,7 +194,7 @@ impl Related {
             } else {
                 held.store().absorb(raw.as_bytes())
             };
-            held.remark(&object);
+            held.regroup(&object);
         }
     }
 

@@ -268,13 +268,17 @@ fn event(kind: &str, object: &str) -> String {
     format!(r#"{{"type":"{kind}","object":{object}}}"#)
 }
 
+fn end_of_list() -> String {
+    let bookmark = r#"{"kind":"Thing","metadata":{"resourceVersion":"50","annotations":{"k8s.io/initial-events-end":"true"}}}"#;
+    event("BOOKMARK", bookmark)
+}
+
 /// A streamed list of these objects as of version 50; what comes after it is live.
 fn listing(objects: &[String]) -> Reply {
-    let end = r#"{"type":"BOOKMARK","object":{"kind":"Thing","metadata":{"resourceVersion":"50","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
     objects
         .iter()
         .fold(Reply::watch(), |reply, object| {
             reply.line(&event("ADDED", object))
         })
-        .line(end)
+        .line(&end_of_list())
 }

@@ -10,22 +10,19 @@ use std::{
     time::Duration,
 };
 
-use guesthouse_core::{
-    children::OWNER_LABEL,
-    contract::Kind,
-    object::{Head, ObjectKey},
-    queue::Key,
-};
+use guesthouse_core::{contract::Kind, object::ObjectKey, queue::Key};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
     echoes::Echoes,
+    groups::Groups,
     missing::{Missing, no_such_kind},
     targets::{Interest, Target, Want},
 };
 use crate::cluster::{KindState, Resource, Store, Watch, WatchId};
 
-/// Watches over single objects of one kind in one namespace before the next such read watches the namespace as a whole.
+/// Narrow watches of one kind in one namespace before the next such read watches the namespace as a whole; four times as
+/// many in the cluster before one watches that.
 pub(super) const CROWD: usize = 16;
 
 /// How a watch stands to what shall be read from it.
@@ -59,13 +56,6 @@ struct User {
     stand: Stand,
 }
 
-/// Owner marks of a watch's objects, kept once somebody asks by mark.
-#[derive(Default)]
-struct Marks {
-    of: HashMap<ObjectKey, Box<str>>,
-    objects: HashMap<Box<str>, BTreeSet<ObjectKey>>,
-}
-
 /// One watch and its users.
 pub(super) struct Held {
     pub(super) target: Target,
@@ -75,9 +65,8 @@ pub(super) struct Held {
     users: HashMap<Key, User>,
     /// Users by the object they are interested in.
     by_object: HashMap<ObjectKey, BTreeSet<Key>>,
-    /// Users with another interest than single objects.
-    others: BTreeSet<Key>,
-    marks: Option<Marks>,
+    /// Users by what they select.
+    groups: Groups,
     idle_since: Option<Instant>,
 }
 
@@ -132,22 +121,29 @@ impl Table {
         if let Some(id) = running {
             return id;
         }
-        let fits = want.open.iter().find(|target| able(self, target));
-        let target = fits.or(want.open.last()).unwrap_or(&want.accept[0]);
-        let wide = target
-            .widened()
-            .filter(|wide| self.is_crowded(target) && able(self, wide));
-        let target = wide.as_ref().unwrap_or(target).clone();
+        let wide = want
+            .wide
+            .iter()
+            .find(|wide| able(self, wide) && self.is_crowded(wide));
+        let fits = || want.open.iter().find(|target| able(self, target));
+        let target = wide.or_else(fits).or(want.open.last());
+        let target = target.unwrap_or(&want.accept[0]).clone();
         match self.by_target.get(&target) {
             Some(id) => *id,
             None => self.open(target, resource, start),
         }
     }
 
-    fn is_crowded(&self, target: &Target) -> bool {
-        let wide = target.widened();
-        let alike = |held: &&Held| held.target.widened() == wide;
-        self.held.values().filter(alike).take(CROWD).count() == CROWD
+    /// Whether so many narrow watches run that this one shall take their place.
+    fn is_crowded(&self, wide: &Target) -> bool {
+        let covered = self.held.values().filter(|held| wide.covers(&held.target));
+        // Of the cluster as a whole only where those are in many namespaces.
+        let spread = wide.namespace.is_empty()
+            && covered
+                .clone()
+                .any(|held| !held.target.namespace.is_empty());
+        let most = if spread { 4 * CROWD } else { CROWD };
+        covered.take(most).count() == most
     }
 
     fn open(&mut self, target: Target, resource: &Arc<Resource>, start: Start<'_>) -> WatchId {
@@ -159,8 +155,7 @@ impl Table {
             changed: watch::channel(()).0,
             users: HashMap::new(),
             by_object: HashMap::new(),
-            others: BTreeSet::new(),
-            marks: None,
+            groups: Groups::default(),
             idle_since: None,
         };
         self.held.insert(id, held);
@@ -222,11 +217,10 @@ impl Table {
         standing
     }
 
-    /// The objects with an owner mark.
-    pub(super) fn marked(&self, id: WatchId, mark: &str) -> Vec<ObjectKey> {
-        let marks = self.held.get(&id).and_then(|held| held.marks.as_ref());
-        let objects = marks.and_then(|marks| marks.objects.get(mark));
-        objects.into_iter().flatten().cloned().collect()
+    /// The objects that are selected so.
+    pub(super) fn members(&self, id: WatchId, interest: &Interest) -> Vec<ObjectKey> {
+        let held = self.held.get(&id);
+        held.map_or_else(Vec::new, |held| held.groups.members(interest))
     }
 
     /// Makes what a key reads exactly these wants; whether something happened to them that it does not know of.
@@ -326,38 +320,21 @@ impl Table {
         let Some(held) = self.held.get_mut(&id) else {
             return Vec::new();
         };
-        let marks = held.remark(object);
-        let is_told = |key: &&Key| {
-            let told = held
-                .users
-                .get(*key)
-                .is_some_and(|user| user.stand == Stand::Told);
-            let echo = version.is_some_and(|version| {
-                self.echoes.is_echo(key, &held.target.kind, object, version)
-            });
+        let mut keys = held.regroup(object);
+        keys.extend(held.by_object.get(object).into_iter().flatten().cloned());
+        let (users, kind) = (&held.users, &held.target.kind);
+        keys.retain(|key| {
+            let told = users.get(key).is_some_and(|user| user.stand == Stand::Told);
+            let echo = version.is_some_and(|v| self.echoes.is_echo(key, kind, object, v));
             told && !echo
-        };
-        let other = |key: &&Key| {
-            held.users.get(*key).is_some_and(|user| {
-                user.interests.iter().any(|interest| match interest {
-                    Interest::Object(_) => false,
-                    Interest::Every(place) => reaches(place, object),
-                    Interest::Marked(mark, place) => {
-                        reaches(place, object) && marks.iter().any(|of| **of == **mark)
-                    }
-                })
-            })
-        };
-        let named = held.by_object.get(object).into_iter().flatten();
-        let others = held.others.iter().filter(other);
-        let keys: BTreeSet<&Key> = named.chain(others).filter(is_told).collect();
-        keys.into_iter().cloned().collect()
+        });
+        keys.into_iter().collect()
     }
 
     /// An object of a first list. Nobody is told of it by itself, see [`Table::synced`].
     pub(super) fn listed(&mut self, id: WatchId, object: &ObjectKey) {
         if let Some(held) = self.held.get_mut(&id) {
-            held.remark(object);
+            held.regroup(object);
         }
     }
 
@@ -460,13 +437,7 @@ impl Held {
                     .or_default()
                     .insert(key.clone());
             }
-            Interest::Marked(..) => {
-                self.others.insert(key.clone());
-                self.keep_marks();
-            }
-            Interest::Every(_) => {
-                self.others.insert(key.clone());
-            }
+            selected => self.groups.join(key, selected, self.watch.store()),
         }
         let user = self.users.entry(key.clone()).or_insert_with(|| User {
             interests: BTreeSet::new(),
@@ -495,11 +466,12 @@ impl Held {
         let Some(user) = self.users.remove(key) else {
             return;
         };
-        self.others.remove(key);
         for interest in user.interests {
-            if let Interest::Object(object) = interest
-                && let Some(keys) = self.by_object.get_mut(&object)
-            {
+            let Interest::Object(object) = interest else {
+                self.groups.leave(key, &interest);
+                continue;
+            };
+            if let Some(keys) = self.by_object.get_mut(&object) {
                 keys.remove(key);
                 if keys.is_empty() {
                     self.by_object.remove(&object);
@@ -519,53 +491,12 @@ impl Held {
                 let known = echoes.newest(key, &self.target.kind, object);
                 !matches!((held, known), (Some(held), Some(known)) if held <= known)
             }
-            Interest::Marked(..) | Interest::Every(_) => true,
+            Interest::Marked(..) | Interest::Selected(..) => true,
         })
     }
 
-    fn keep_marks(&mut self) {
-        if self.marks.is_none() {
-            self.marks = Some(Marks::default());
-            for object in self.store().keys() {
-                self.remark(&object);
-            }
-        }
+    /// Brings up to date who selects an object; those who did or do.
+    pub(super) fn regroup(&mut self, object: &ObjectKey) -> BTreeSet<Key> {
+        self.groups.update(object, self.watch.store())
     }
-
-    /// Brings an object's mark up to date; the marks it had and has.
-    pub(super) fn remark(&mut self, object: &ObjectKey) -> Vec<Box<str>> {
-        let entry = self.watch.store().get(object);
-        let Some(marks) = &mut self.marks else {
-            return Vec::new();
-        };
-        let now = entry.and_then(|entry| mark_of(entry.raw()));
-        let before = marks.of.remove(object);
-        if before != now
-            && let Some(before) = &before
-            && let Some(objects) = marks.objects.get_mut(before)
-        {
-            objects.remove(object);
-            if objects.is_empty() {
-                marks.objects.remove(before);
-            }
-        }
-        if let Some(now) = &now {
-            marks.of.insert(object.clone(), now.clone());
-            marks
-                .objects
-                .entry(now.clone())
-                .or_default()
-                .insert(object.clone());
-        }
-        before.into_iter().chain(now).collect()
-    }
-}
-
-fn mark_of(raw: &str) -> Option<Box<str>> {
-    let head = Head::parse(raw).ok()?;
-    head.labels.get(OWNER_LABEL).map(|mark| (**mark).into())
-}
-
-fn reaches(place: &str, object: &ObjectKey) -> bool {
-    place.is_empty() || place == object.namespace()
 }

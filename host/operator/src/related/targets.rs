@@ -43,8 +43,8 @@ pub(super) enum Interest {
     Object(ObjectKey),
     /// Those with this owner mark, in one namespace or (empty) in all.
     Marked(String, String),
-    /// All of the watch, in one namespace or (empty) in all.
-    Every(String),
+    /// Those that fit a selector (its canonical text), in one namespace or (empty) in all.
+    Selected(String, String),
 }
 
 /// One thing to watch.
@@ -54,6 +54,8 @@ pub(super) struct Want {
     pub(super) accept: Vec<Target>,
     /// Watches to start if none does, the best first. The further ones are for where the first is forbidden.
     pub(super) open: Vec<Target>,
+    /// Watches over everything, to start where there would be too many narrow ones: the widest first.
+    pub(super) wide: Vec<Target>,
     pub(super) interest: Interest,
 }
 
@@ -91,12 +93,14 @@ impl Target {
             }
     }
 
-    /// Whether it is a watch over one object that may as well be served by one over all of its namespace.
-    pub(super) fn widened(&self) -> Option<Self> {
-        matches!(self.pick, Pick::Named(_)).then(|| Self {
-            pick: Pick::Labelled(String::new()),
-            ..self.clone()
-        })
+    /// Whether it shows all that the other one does, and more.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        let everything = |target: &Self| target.pick == Pick::Labelled(String::new());
+        let there = self.namespace.is_empty() || self.namespace == other.namespace;
+        let alike = self.identity == other.identity
+            && self.kind == other.kind
+            && self.metadata_only == other.metadata_only;
+        alike && there && everything(self) && self != other
     }
 }
 
@@ -192,32 +196,23 @@ fn place<'a>(resource: &Resource, namespace: &'a str) -> Option<&'a str> {
 }
 
 fn named(kind: &Kind, place: &str, name: &str, metadata_only: bool, way: Way<'_>) -> Want {
-    let target = |place: &str, pick| Target {
-        identity: way.identity.clone(),
-        kind: kind.clone(),
-        namespace: place.to_owned(),
-        pick,
-        metadata_only,
-    };
+    let target = |place: &str, pick| target(kind, place, pick, metadata_only, way);
     let narrow = target(place, Pick::Named(name.to_owned()));
-    let wide = target(place, Pick::Labelled(String::new()));
-    let widest = target("", Pick::Labelled(String::new()));
+    let wide = everywhere(kind, place, metadata_only, way);
+    let mut accept = vec![narrow.clone()];
+    accept.extend(wide.iter().rev().cloned());
     Want {
-        accept: fuller(&[narrow.clone(), wide, widest]),
+        accept: fuller(&accept),
         open: vec![narrow],
+        wide,
         interest: Interest::Object(ObjectKey::new(place, name)),
     }
 }
 
 /// By the label every owned child carries: one watch for all keys, whatever their marks.
 fn marked(kind: &Kind, place: &str, metadata_only: bool, way: Way<'_>, interest: Interest) -> Want {
-    let target = |place: &str| Target {
-        identity: way.identity.clone(),
-        kind: kind.clone(),
-        namespace: place.to_owned(),
-        pick: Pick::Labelled(OWNER_LABEL.to_owned()),
-        metadata_only,
-    };
+    let pick = || Pick::Labelled(OWNER_LABEL.to_owned());
+    let target = |place: &str| target(kind, place, pick(), metadata_only, way);
     let mut open = vec![target(""), target(place)];
     if way.confined {
         open.remove(0);
@@ -226,25 +221,53 @@ fn marked(kind: &Kind, place: &str, metadata_only: bool, way: Way<'_>, interest:
     Want {
         accept: fuller(&open),
         open,
+        wide: Vec::new(),
         interest,
     }
 }
 
 fn selected(kind: &Kind, place: &str, labels: &str, metadata_only: bool, way: Way<'_>) -> Want {
-    let target = |place: &str| Target {
-        identity: way.identity.clone(),
-        kind: kind.clone(),
-        namespace: place.to_owned(),
-        pick: Pick::Labelled(labels.to_owned()),
-        metadata_only,
-    };
+    let pick = || Pick::Labelled(labels.to_owned());
+    let target = |place: &str| target(kind, place, pick(), metadata_only, way);
+    let wide = everywhere(kind, place, metadata_only, way);
     let mut accept = vec![target(place), target("")];
+    accept.extend(wide.iter().rev().cloned());
     accept.dedup();
     Want {
         accept: fuller(&accept),
         open: vec![target(place)],
-        interest: Interest::Every(place.to_owned()),
+        wide,
+        interest: Interest::Selected(labels.to_owned(), place.to_owned()),
     }
+}
+
+fn target(kind: &Kind, place: &str, pick: Pick, metadata_only: bool, way: Way<'_>) -> Target {
+    Target {
+        identity: way.identity.clone(),
+        kind: kind.clone(),
+        namespace: place.to_owned(),
+        pick,
+        metadata_only,
+    }
+}
+
+/// Everything of the kind, in all namespaces and in one; the former only where the cluster as a whole may be asked.
+fn everywhere(kind: &Kind, place: &str, metadata_only: bool, way: Way<'_>) -> Vec<Target> {
+    let all = |place| {
+        target(
+            kind,
+            place,
+            Pick::Labelled(String::new()),
+            metadata_only,
+            way,
+        )
+    };
+    let mut wide = vec![all(""), all(place)];
+    if way.confined {
+        wide.remove(0);
+    }
+    wide.dedup();
+    wide
 }
 
 /// The targets, and the same with whole objects: those serve who wants metadata too.

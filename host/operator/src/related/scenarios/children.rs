@@ -51,10 +51,7 @@ async fn a_first_list_that_shows_what_was_written_is_no_news_and_anything_else_i
     let reply = listed
         .iter()
         .fold(reply, |reply, object| reply.line(&event("ADDED", object)));
-    let end = event(
-        "BOOKMARK",
-        r#"{"kind":"Thing","metadata":{"resourceVersion":"50","annotations":{"k8s.io/initial-events-end":"true"}}}"#,
-    );
+    let end = end_of_list();
     play.reply(OWNED, reply.line(&end).silence());
     for (of, name) in [(1, "same"), (2, "changed"), (3, "gone")] {
         play.related.absorb(&key(of), &thing(), &object(name, 11));

@@ -58,29 +58,18 @@ async fn what_is_forbidden_is_denied_with_the_servers_words_and_wakes_when_it_is
         &format!("{NS} l=a"),
         Reply::status(403, "things is forbidden"),
     );
+    // The next try is let in, and its list held back until the test has looked.
     let (late, go) = Reply::watch().wait();
-    // The same answer as a list, held until the test has looked.
+    let late = late.line(&event("ADDED", &object("a", 10)));
+    play.reply(&format!("{NS} l=a"), late.line(&end_of_list()).silence());
     let reads = needs_of(&[by_label("l=a")]);
     let gathered = play.gather(1, &reads).await;
     let Answer::Unavailable(cause) = &gathered.answers[0] else {
         panic!("{gathered:?}");
     };
-    assert_eq!(
-        (cause.reason.as_str(), cause.message.as_str()),
-        ("Denied", "things is forbidden")
-    );
+    let said = (cause.reason.as_str(), cause.message.as_str());
+    assert_eq!(said, ("Denied", "things is forbidden"));
     play.related.subscribe(&reader(&key(1)), &reads);
-    let end = event(
-        "BOOKMARK",
-        r#"{"kind":"Thing","metadata":{"resourceVersion":"50","annotations":{"k8s.io/initial-events-end":"true"}}}"#,
-    );
-    play.reply(
-        &format!("{NS} l=a"),
-        late.line(&event("ADDED", &object("a", 10)))
-            .line(&end)
-            .silence(),
-    );
-    // The watch may already hold a request open that the script did not answer; each further one ends in the reply.
     go.send(()).unwrap();
     assert_eq!(play.woken().await, [1]);
     assert_eq!(play.read(1, &by_label("l=a")).await, "a");
@@ -106,10 +95,7 @@ async fn what_is_not_listed_in_time_is_unavailable_and_wakes_once_it_is() {
     })
     .await;
     let (reply, go) = Reply::watch().wait();
-    let end = event(
-        "BOOKMARK",
-        r#"{"kind":"Thing","metadata":{"resourceVersion":"50","annotations":{"k8s.io/initial-events-end":"true"}}}"#,
-    );
+    let end = end_of_list();
     play.reply(
         &format!("{NS} l=a"),
         reply
@@ -126,7 +112,6 @@ async fn what_is_not_listed_in_time_is_unavailable_and_wakes_once_it_is() {
 #[tokio::test]
 async fn an_api_server_that_fails_is_no_missing_kind() {
     let mut play = Play::quick().await;
-    // Not what discovery answers of the kind: its path is scripted for once.
     let other = Kind {
         api_version: "other.io/v1".into(),
         kind: "Other".into(),
@@ -140,8 +125,8 @@ async fn an_api_server_that_fails_is_no_missing_kind() {
         ..by_name("a")
     };
     play.reply("/apis/other.io/v1", Reply::status(500, "down"));
-    assert_eq!(play.read(1, &reading).await, "Failed");
     play.reply("/apis/other.io/v1", discovery(&[("Other", "others", true)]));
+    assert_eq!(play.read(1, &reading).await, "Failed");
     assert_eq!(play.woken().await, [1]);
 }
 

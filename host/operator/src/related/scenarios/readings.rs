@@ -220,6 +220,38 @@ async fn where_many_read_by_name_the_namespace_is_watched_as_a_whole() {
     assert_eq!(play.asked().len(), table::CROWD + 1);
 }
 
+/// A watch for each selection of thousands of objects would be thousands of streams.
+#[tokio::test]
+async fn where_many_select_differently_the_namespace_is_watched_and_selected_from_here() {
+    let mut play = Play::quick().await;
+    for at in 0..table::CROWD {
+        let labels = format!("l=v{at}");
+        play.reply(&format!("{NS} {labels}"), listing(&[]).silence());
+        play.read(at as u32, &by_label(&labels)).await;
+    }
+    let (reply, go) = listing(&[marked("a", 10, "x", ""), marked("b", 11, "y", "")]).wait();
+    let reply = reply.line(&event("MODIFIED", &marked("a", 51, "y", "")));
+    play.reply(
+        NS,
+        reply
+            .line(&event("MODIFIED", &marked("c", 52, "z", "")))
+            .silence(),
+    );
+    assert_eq!(play.read(100, &by_label("l=x")).await, "a");
+    assert_eq!(play.read(101, &by_label("l=y")).await, "b");
+    assert_eq!(play.read(102, &by_label("l=z")).await, "");
+    assert_eq!(play.asked().len(), table::CROWD + 1);
+    go.send(()).unwrap();
+    assert_eq!(
+        play.woken().await,
+        [100, 101],
+        "both whom it left and whom it came to"
+    );
+    assert_eq!(play.woken().await, [102]);
+    assert_eq!(play.read(100, &by_label("l=x")).await, "");
+    assert_eq!(play.read(101, &by_label("l=y")).await, "a b");
+}
+
 /// kubeopencode#298: where the wider watch is forbidden, the narrow one must do.
 #[tokio::test]
 async fn where_the_namespace_may_not_be_listed_a_name_is_still_read_by_itself() {
