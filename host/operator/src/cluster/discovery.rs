@@ -81,6 +81,23 @@ impl Discovery {
         api_version: &str,
         kind: &str,
     ) -> Result<Option<Resource>, RequestError> {
+        let Some(mut resource) = self.served(identity, api_version, kind).await? else {
+            return Ok(None);
+        };
+        // CRDs' groups have a dot; built-in groups without one cannot be CRDs, so they are not asked for.
+        if resource.group.contains('.') {
+            resource.crd = self.crd(identity, &resource).await?.map(Arc::new);
+        }
+        Ok(Some(resource))
+    }
+
+    /// The same without looking at the CRD behind it: paths and scope alone.
+    pub async fn served(
+        &self,
+        identity: &Identity,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<Option<Resource>, RequestError> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let mut path = String::from(if group.is_empty() { "/api" } else { "/apis" });
         if !group.is_empty() {
@@ -91,14 +108,7 @@ impl Discovery {
             Err(RequestError::NotServed(_) | RequestError::NotFound(_)) => return Ok(None),
             answer => answer?,
         };
-        let Some(mut resource) = find(answer.text()?, group, version, kind)? else {
-            return Ok(None);
-        };
-        // CRDs' groups have a dot; built-in groups without one cannot be CRDs, so they are not asked for.
-        if group.contains('.') {
-            resource.crd = self.crd(identity, &resource).await?.map(Arc::new);
-        }
-        Ok(Some(resource))
+        find(answer.text()?, group, version, kind)
     }
 
     /// What is served as `kind` of `group` at any version, the preferred one first; `None` if nothing is.
