@@ -14,7 +14,7 @@ use crate::{
     mapping::CheckedMapping,
     object::{ObjectKey, version_number},
     pass::{
-        Begin, Carry, End, KindFacts, Pass, Step, StepAction, StoredJournal, Terms, Told,
+        Begin, Carry, End, KindFacts, Pass, PluginFacts, Step, StepAction, StoredJournal, Terms, Told,
         WriteError,
     },
     queue::{Finish, Key, MappingId, Push, Queue, Why},
@@ -94,6 +94,7 @@ pub(super) fn terms(grants: &str, digest: &str) -> Arc<Terms> {
             schema: StatusSchema::of_crd(&json!({"properties": {"status": {"properties": known}}})),
             fingerprint: "k1".into(),
         },
+        plugin: PluginFacts::default(),
     })
 }
 
