@@ -321,7 +321,9 @@ impl Pass {
     /// Whether the journal, as it stands in the cluster, knows of a child.
     fn is_journaled(&self, record: &ChildRecord) -> bool {
         let journaled = self.journaled.iter().flat_map(|known| &known.inventory);
-        journaled.into_iter().any(|known| place(known) == place(record))
+        journaled
+            .into_iter()
+            .any(|known| place(known) == place(record))
     }
 
     fn child_write(&self, wish: &Wish, progress: &Progress) -> Result<ChildWrite, String> {

@@ -275,8 +275,7 @@ impl Pass {
             Some(RetryRecord { attempt, .. }) => attempt.saturating_add(1),
             None => 1,
         };
-        let was_stalled =
-            limit < u32::MAX && before.is_some_and(|record| record.next_at.is_none());
+        let was_stalled = limit < u32::MAX && before.is_some_and(|record| record.next_at.is_none());
         if attempt > limit || was_stalled {
             self.give_up(attempt);
             return (Outcome::Stalled, None);

@@ -115,7 +115,11 @@ impl Pass {
         }
         if removals.is_empty() {
             // Others may have come after what was forgotten.
-            return if forgotten { self.next_removals(deed) } else { Next::Nothing };
+            return if forgotten {
+                self.next_removals(deed)
+            } else {
+                Next::Nothing
+            };
         }
         for removal in &removals {
             if let Some(at) = self.record_at(&removal.object) {
@@ -145,7 +149,11 @@ impl Pass {
             Ok(Standing::Ours) => Parting::Now(Box::new(self.removal(at, uid))),
             Ok(Standing::Terminating) if record.uid.is_some() && recorded => {
                 let stays = record.on_delete == OnDelete::Orphan && self.verb == Verb::Finalize;
-                if stays { Parting::Forget } else { Parting::Going }
+                if stays {
+                    Parting::Forget
+                } else {
+                    Parting::Going
+                }
             }
             _ => Parting::Forget,
         }
@@ -184,7 +192,14 @@ impl Pass {
     }
 
     /// A child that could not be read or deleted stays on record, with the reason.
-    fn stays(&mut self, deed: &mut Deed, at: usize, object: &ObjectRef, what: &str, error: WriteError) {
+    fn stays(
+        &mut self,
+        deed: &mut Deed,
+        at: usize,
+        object: &ObjectRef,
+        what: &str,
+        error: WriteError,
+    ) {
         deed.tried.insert(place(&self.journal.inventory[at]));
         let child = format!("the child {} {}", object.kind.kind, object.name);
         let message = match error {
@@ -302,11 +317,13 @@ impl Pass {
             way,
         }
     }
-
 }
 
 /// A child that is on its way out.
 fn going(object: &ObjectRef) -> Progress {
-    let why = format!("the child {} {} is being deleted", object.kind.kind, object.name);
+    let why = format!(
+        "the child {} {} is being deleted",
+        object.kind.kind, object.name
+    );
     Progress::Pending(Cause::new("DependencyNotReady", why))
 }

@@ -226,9 +226,7 @@ fn need(method: &str) -> Decision {
 /// One bad part among good ones, and nothing of it is done: trap 26 to 28 as far as they show without a cluster.
 #[test]
 fn children_needs_and_the_end_are_checked_before_anything_is_done() {
-    let map = |metadata: serde_json::Value| {
-        serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
-    };
+    let map = |metadata: serde_json::Value| serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
     let named = |name: &str| map(serde_json::json!({"name": name}));
     let finalized = Decision {
         finalized: true,
@@ -236,7 +234,8 @@ fn children_needs_and_the_end_are_checked_before_anything_is_done() {
     };
     let bad = |decision: Decision, expected| (decision, Outcome::PluginFailed, expected);
     let denied = |decision: Decision, expected| (decision, Outcome::Denied, expected);
-    let secret = serde_json::json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}});
+    let secret =
+        serde_json::json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}});
     let elsewhere = map(serde_json::json!({"name": "x", "namespace": "other"}));
     let generated = map(serde_json::json!({"generateName": "x-"}));
     let crowd = (0..=MAX_CHILDREN).map(|n| apply(&n.to_string(), named(&format!("c{n}"))));
