@@ -1,5 +1,6 @@
 use super::*;
-use crate::contract::Json;
+use crate::contract::ConditionStatus;
+use serde_json::json;
 
 const NOW: Time = Time(1_000_000);
 const EARLIER: &str = "1970-01-01T00:00:01Z";
@@ -22,6 +23,7 @@ struct Case {
     conditions: Vec<Condition>,
     outcome: Outcome,
     schema: StatusSchema,
+    foreign: Vec<FieldPath>,
 }
 
 fn case(current: Value) -> Case {
@@ -31,6 +33,7 @@ fn case(current: Value) -> Case {
         conditions: vec![],
         outcome: Outcome::Applied,
         schema: plain(),
+        foreign: vec![],
     }
 }
 
@@ -52,11 +55,14 @@ impl Case {
             handled: !self.outcome.is_trouble(),
             now: NOW,
         };
+        let object = json!({"spec": {"size": 3}, "status": self.current});
         compute(
+            &Json::of(&object).unwrap(),
             &self.current,
             Wish {
                 status: self.status.as_ref(),
                 conditions: &self.conditions,
+                foreign: &self.foreign,
             },
             verdict,
             &self.schema,

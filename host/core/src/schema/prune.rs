@@ -1,0 +1,72 @@
+//! What the server drops of a value: fields that a structural schema does not know
+//! (kubernetes `apiextensions-apiserver/pkg/apiserver/schema/pruning`).
+
+use serde_json::Value;
+
+use super::node::{Additional, Node};
+
+const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// Drops below `value`; the paths of it go to `dropped`, in order.
+pub(super) fn prune(node: &Node, value: &mut Value, path: &str, dropped: &mut Vec<String>) {
+    // Below `additionalProperties: true` nothing is known, so nothing below its values is kept.
+    let nothing = Node::default();
+    match value {
+        Value::Object(map) => {
+            let names: Vec<String> = map.keys().cloned().collect();
+            for name in names {
+                if node.embedded && META.contains(&name.as_str()) {
+                    continue;
+                }
+                let below = match &node.additional {
+                    Some(Additional::Any) => node.properties.get(&name).or(Some(&nothing)),
+                    _ => node.below(&name),
+                };
+                let path = format!("{path}.{name}");
+                match (below, map.get_mut(&name)) {
+                    (Some(below), Some(value)) => prune(below, value, &path, dropped),
+                    (None, _) if !node.preserve => {
+                        map.remove(&name);
+                        dropped.push(path);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Value::Array(items) => {
+            // A structural list says what its items are.
+            let Some(below) = &node.items else { return };
+            for (index, item) in items.iter_mut().enumerate() {
+                let path = format!("{path}[{index}]");
+                if node.preserve {
+                    keep(below, item, &path, dropped);
+                } else {
+                    prune(below, item, &path, dropped);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Items of a list whose unknown fields are kept keep theirs too.
+fn keep(node: &Node, value: &mut Value, path: &str, dropped: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            for (name, value) in map {
+                let meta = node.embedded && META.contains(&name.as_str());
+                if let (false, Some(below)) = (meta, node.below(name)) {
+                    prune(below, value, &format!("{path}.{name}"), dropped);
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                if let Some(below) = &node.items {
+                    keep(below, item, &format!("{path}[{index}]"), dropped);
+                }
+            }
+        }
+        _ => {}
+    }
+}
