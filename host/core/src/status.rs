@@ -99,6 +99,16 @@ pub fn compute(
     verdict: Verdict<'_>,
     schema: &StatusSchema,
 ) -> Result<Computed, StatusError> {
+    // Nothing is known that was not known before.
+    if matches!(
+        verdict.outcome,
+        Outcome::Paused | Outcome::Gone | Outcome::ClusterFailed
+    ) {
+        return Ok(Computed {
+            changed: None,
+            dropped: Vec::new(),
+        });
+    }
     let (mut next, replaced) = wished(current, wish.status)?;
     let mut dropped = foreign::keep(&mut next, current, wish);
     if schema.lists_conditions() {
@@ -130,7 +140,10 @@ pub fn compute(
         });
     }
     schema.fill(&mut next);
-    if same(&untimed(&next), &untimed(current)) {
+    // The server fills in defaults when it reads too; a version read before a schema changed is no reason to write.
+    let mut read = current.clone();
+    schema.fill(&mut read);
+    if same(&untimed(&next), &untimed(&read)) {
         return Ok(Computed {
             changed: None,
             dropped,

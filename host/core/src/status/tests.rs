@@ -2,6 +2,8 @@ use super::*;
 use crate::contract::ConditionStatus;
 use serde_json::json;
 
+mod rules;
+
 const NOW: Time = Time(1_000_000);
 const EARLIER: &str = "1970-01-01T00:00:01Z";
 
@@ -24,6 +26,7 @@ struct Case {
     outcome: Outcome,
     schema: StatusSchema,
     foreign: Vec<FieldPath>,
+    cause: Option<Cause>,
 }
 
 fn case(current: Value) -> Case {
@@ -34,6 +37,7 @@ fn case(current: Value) -> Case {
         outcome: Outcome::Applied,
         schema: plain(),
         foreign: vec![],
+        cause: None,
     }
 }
 
@@ -47,10 +51,11 @@ fn merge(value: Value) -> Option<Status> {
 
 impl Case {
     fn run(&self) -> Result<Computed, StatusError> {
-        let cause = Cause::new("Broken", "it broke");
+        let broken = Cause::new("Broken", "it broke");
+        let trouble = self.outcome.is_trouble().then_some(&broken);
         let verdict = Verdict {
             outcome: self.outcome,
-            cause: self.outcome.is_trouble().then_some(&cause),
+            cause: self.cause.as_ref().or(trouble),
             generation: 2,
             handled: !self.outcome.is_trouble(),
             now: NOW,
