@@ -20,5 +20,6 @@ pub mod refusal;
 pub mod retry;
 pub mod schema;
 pub mod status;
+pub mod telling;
 pub mod time;
 pub mod units;
