@@ -1,7 +1,7 @@
 //! The formats of strings that the server checks and that can be checked here without guessing; others are left to it
 //! (kube-openapi `pkg/validation/strfmt`).
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 use base64::Engine as _;
 
@@ -10,14 +10,25 @@ pub(super) fn fits(format: &str, text: &str) -> bool {
     match format {
         "date" => date(text),
         "date-time" | "datetime" => date_time(text),
-        "byte" => base64::engine::general_purpose::STANDARD
-            .decode(text)
-            .is_ok(),
-        "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
+        "byte" => {
+            !text.is_empty()
+                && base64::engine::general_purpose::STANDARD
+                    .decode(text)
+                    .is_ok()
+        }
+        "ipv4" => ipv4(text) || (text.contains('.') && text.parse::<Ipv6Addr>().is_ok()),
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
         "uuid" => uuid(text),
         _ => true,
     }
+}
+
+/// With leading zeros, which the server allows.
+fn ipv4(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('.').collect();
+    let octet =
+        |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit()) && part.parse::<u8>().is_ok();
+    parts.len() == 4 && parts.iter().all(octet)
 }
 
 fn date(text: &str) -> bool {

@@ -226,9 +226,22 @@ impl Limits {
             unique: schema.get("uniqueItems") == Some(&Value::Bool(true)),
             min_properties: count("minProperties"),
             max_properties: count("maxProperties"),
-            required: texts(schema.get("required")),
+            required: required(schema),
         }
     }
+}
+
+/// The server publishes apiVersion and kind of an embedded object as required, beside a reference for its metadata; in a
+/// status it does not insist on them.
+fn required(schema: &Value) -> Vec<String> {
+    let mut required = texts(schema.get("required"));
+    let metadata = schema.pointer("/properties/metadata");
+    let refers =
+        |schema: &Value| schema.get("$ref").is_some() || schema.pointer("/allOf/0/$ref").is_some();
+    if metadata.is_some_and(refers) {
+        required.retain(|name| name != "apiVersion" && name != "kind");
+    }
+    required
 }
 
 fn texts(list: Option<&Value>) -> Vec<String> {

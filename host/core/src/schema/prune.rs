@@ -9,8 +9,6 @@ const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Drops below `value`; the paths of it go to `dropped`, in order.
 pub(super) fn prune(node: &Node, value: &mut Value, path: &str, dropped: &mut Vec<String>) {
-    // Below `additionalProperties: true` nothing is known, so nothing below its values is kept.
-    let nothing = Node::default();
     match value {
         Value::Object(map) => {
             let names: Vec<String> = map.keys().cloned().collect();
@@ -18,13 +16,14 @@ pub(super) fn prune(node: &Node, value: &mut Value, path: &str, dropped: &mut Ve
                 if node.embedded && META.contains(&name.as_str()) {
                     continue;
                 }
-                let below = match &node.additional {
-                    Some(Additional::Any) => node.properties.get(&name).or(Some(&nothing)),
-                    _ => node.below(&name),
-                };
                 let path = format!("{path}.{name}");
-                match (below, map.get_mut(&name)) {
+                match (node.below(&name), map.get_mut(&name)) {
                     (Some(below), Some(value)) => prune(below, value, &path, dropped),
+                    (None, Some(value)) if matches!(node.additional, Some(Additional::Any)) => {
+                        if !node.preserve {
+                            strip(value, &path, dropped);
+                        }
+                    }
                     (None, _) if !node.preserve => {
                         map.remove(&name);
                         dropped.push(path);
@@ -43,6 +42,22 @@ pub(super) fn prune(node: &Node, value: &mut Value, path: &str, dropped: &mut Ve
                 } else {
                     prune(below, item, &path, dropped);
                 }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Below `additionalProperties: true` nothing is known, so no field below its values is kept.
+fn strip(value: &mut Value, path: &str, dropped: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            dropped.extend(map.keys().map(|name| format!("{path}.{name}")));
+            map.clear();
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                strip(item, &format!("{path}[{index}]"), dropped);
             }
         }
         _ => {}

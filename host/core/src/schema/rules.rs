@@ -172,14 +172,16 @@ fn is_refusal(error: &ValidationError) -> bool {
         ErrorKind::EvaluationError => error
             .source()
             .and_then(|source| source.downcast_ref::<ExecutionError>())
-            .is_some_and(|error| {
-                matches!(
-                    error,
-                    ExecutionError::NoSuchKey(_)
-                        | ExecutionError::IndexOutOfBounds(_)
-                        | ExecutionError::DivisionByZero(_)
-                        | ExecutionError::RemainderByZero(_)
-                )
+            .is_some_and(|error| match error {
+                ExecutionError::NoSuchKey(_)
+                | ExecutionError::IndexOutOfBounds(_)
+                | ExecutionError::DivisionByZero(_)
+                | ExecutionError::RemainderByZero(_) => true,
+                // Go's regular expressions are not quite Rust's.
+                ExecutionError::FunctionError { function, .. } => {
+                    !["matches", "find", "findAll"].contains(&function.as_str())
+                }
+                _ => false,
             }),
         _ => false,
     }

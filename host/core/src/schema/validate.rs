@@ -187,13 +187,10 @@ fn compare(a: &Number, b: &Number) -> Option<std::cmp::Ordering> {
     }
 }
 
+/// An integer is held against the whole part of the factor, as the server does; one below 1 fits none.
 fn is_multiple(number: &Number, factor: f64) -> bool {
-    if let Some(number) = number.as_i64()
-        && factor.fract() == 0.0
-        && factor.abs() >= 1.0
-        && factor.abs() <= EXACT
-    {
-        return number % (factor as i64) == 0;
+    if let Some(number) = number.as_i64() {
+        return factor >= 1.0 && number % (factor as i64) == 0;
     }
     let times = number.as_f64().map_or(f64::NAN, |float| float / factor);
     let near = (times - times.round()).abs() <= times.abs() * 1e-9;

@@ -89,7 +89,7 @@ fn defaulted() -> Value {
 fn ruled() -> Value {
     json!({
         "window": {"type": "object", "properties": {"start": {"type": "integer"}, "end": {"type": "integer"}},
-            "x-kubernetes-validations": [{"rule": "self.start <= self.end", "messageExpression": "'starts at ' + string(self.start)"}]},
+            "x-kubernetes-validations": [{"rule": "self.start <= self.end", "messageExpression": "self.start > 9 ? 'late' : 'early'"}]},
         "grows": {"type": "integer", "x-kubernetes-validations": [{"rule": "self >= oldSelf"}]},
         "url": {"type": "string", "maxLength": 99, "x-kubernetes-validations": [{"rule": "isURL(self) && url(self).getScheme() == 'https'"}]},
         "quantity": {"type": "string", "maxLength": 20, "x-kubernetes-validations": [{"rule": "quantity(self).isLessThan(quantity('1Gi'))"}]},
@@ -275,12 +275,19 @@ fn what_a_status_becomes_and_whether_it_may_be_is_as_the_server_says() -> Result
         define(scene, CONSTRAINED, schema()).await?;
         let ours = StatusSchema::of_crd(&schema());
         ensure!(ours.skipped().is_empty(), "{:?}", ours.skipped());
+        let published = StatusSchema::of_crd(&published(scene, CONSTRAINED).await?);
         let mut differ = Vec::new();
         let (mut refused, mut taken) = (0, 0);
         for (number, case) in cases().iter().enumerate() {
             let object =
                 created(scene, CONSTRAINED, &format!("case-{number}"), &case.before).await?;
             let expected = expected(&ours, &object, &case.status)?;
+            let also = self::expected(&published, &object, &case.status)?;
+            ensure!(
+                expected == also,
+                "{}: {expected:?}, as published {also:?}",
+                case.status
+            );
             let answer = put(scene, CONSTRAINED, &object, &case.status).await?;
             match answer {
                 Ok(_) => taken += 1,
@@ -311,6 +318,28 @@ fn what_a_status_becomes_and_whether_it_may_be_is_as_the_server_says() -> Result
         );
         Ok(())
     })
+}
+
+/// The schema as the server publishes it to accounts that may not read definitions.
+async fn published(scene: &Scene<'_>, kind: Resource) -> Result<Value> {
+    let path = format!("/openapi/v3/apis/{}", kind.api_version);
+    scene
+        .eventually("the schema is published", async || {
+            let text = scene
+                .api
+                .send(http::Method::GET, &path, "application/json", String::new());
+            let Some(text) = text.await? else {
+                return Ok(None);
+            };
+            let document: Value = serde_json::from_str(&text)?;
+            let schemas = document["components"]["schemas"].as_object();
+            let is = |schema: &&Value| {
+                schema["x-kubernetes-group-version-kind"][0]["kind"] == kind.kind
+                    && schema["properties"]["status"].is_object()
+            };
+            Ok(schemas.and_then(|all| all.values().find(is).cloned()))
+        })
+        .await
 }
 
 const TIGHTENED: Resource = Resource {
