@@ -11,6 +11,7 @@ const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 pub(super) fn prune(node: &Node, value: &mut Value, path: &str, dropped: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
+            let any = matches!(node.additional, Some(Additional::Any));
             let names: Vec<String> = map.keys().cloned().collect();
             for name in names {
                 if node.embedded && META.contains(&name.as_str()) {
@@ -19,10 +20,8 @@ pub(super) fn prune(node: &Node, value: &mut Value, path: &str, dropped: &mut Ve
                 let path = format!("{path}.{name}");
                 match (node.below(&name), map.get_mut(&name)) {
                     (Some(below), Some(value)) => prune(below, value, &path, dropped),
-                    (None, Some(value)) if matches!(node.additional, Some(Additional::Any)) => {
-                        if !node.preserve {
-                            strip(value, &path, dropped);
-                        }
+                    (None, Some(value)) if any && !node.preserve => {
+                        strip(value, &path, dropped);
                     }
                     (None, _) if !node.preserve => {
                         map.remove(&name);

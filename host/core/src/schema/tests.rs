@@ -75,11 +75,13 @@ fn wrong(x: &Value, value: Value) -> String {
     lines.join("; ")
 }
 
-/// Each schema with values that fit, and values that do not with what is said of them.
+/// A schema with values that fit, and values that do not with what is said of them.
+type Keyword<'a> = (Value, &'a [Value], &'a [(Value, &'a str)]);
+
 #[test]
 fn each_keyword_refuses_what_the_server_refuses_and_says_what_is_allowed() {
     let nothing: &[Value] = &[];
-    let cases: &[(Value, &[Value], &[(Value, &str)])] = &[
+    let cases: &[Keyword<'_>] = &[
         (
             json!({"type": "integer"}),
             &[json!(i64::MAX), json!(i64::MIN), json!(1.0), json!(-0.0)],
