@@ -504,7 +504,7 @@ mod tests {
             (r#"{"apiVersion": "v1", "kind": "*"}"#, "kind `*`"),
             (
                 r#"{"apiVersion": "v1", "kind": "A", "namespaces": ["a*"]}"#,
-                "`a*` in namespaces",
+                "namespaces: `a*`",
             ),
             (
                 r#"{"apiVersion": "v1", "kind": "A", "names": ["*"]}"#,
@@ -514,9 +514,9 @@ mod tests {
             let good = r#"{"apiVersion": "apps/v1", "kind": "A", "namespaces": ["*", "a-1"], "names": ["x.y"]}"#;
             let grants: Grants =
                 serde_json::from_str(&format!(r#"{{"read": [{good}, {entry}]}}"#)).unwrap();
-            let (index, error) = grants.check_read().unwrap_err();
-            assert_eq!(index, 1);
-            assert!(error.contains(why), "{error}");
+            let bad = grants.check().unwrap_err();
+            assert_eq!((bad.list, bad.index), ("read", 1));
+            assert!(bad.why.contains(why), "{}", bad.why);
         }
     }
 }

@@ -360,7 +360,7 @@ impl ReadSource {
 
 /// apiVersion, kind and the object's own text of its metadata. A metadata-only watch names another kind
 /// (`PartialObjectMetadata`), so the kind is the one that was asked for.
-fn metadata(kind: &Kind, raw: &str) -> Json {
+pub fn metadata(kind: &Kind, raw: &str) -> Json {
     #[derive(Deserialize)]
     struct Outline<'a> {
         #[serde(borrow)]

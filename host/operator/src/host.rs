@@ -16,6 +16,7 @@ use crate::{
     executor::Executor,
     journals::Journals,
     outgoing::Outgoing,
+    related::{Related, RelatedOptions},
     supervisor::{Parts, Supervisor},
     worker::Shop,
 };
@@ -96,12 +97,14 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
         "effects are made with the host's own credentials: impersonation of each mapping's serviceAccount is not built yet"
     );
     let discovery = Arc::new(Discovery::new(api.clone()));
-    let (_wake, wakes) = tokio::sync::mpsc::unbounded_channel();
-    let related = Arc::new(crate::related::Related {
-        api: api.clone(),
-        discovery: discovery.clone(),
-    });
+    let outgoing = Arc::new(outgoing);
     let credentials = Arc::new(Credentials::new(api.clone(), &namespace));
+    let (related, wakes) = Related::start(
+        transport.clone(),
+        outgoing.clone(),
+        credentials.clone(),
+        RelatedOptions::default(),
+    );
     let parts = Parts {
         namespace: namespace.clone(),
         discovery,
@@ -113,9 +116,9 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
     let (supervisor, inbox) = Supervisor::new(parts, |watch| Shop {
         journals: Arc::new(Journals::new(api.clone(), &namespace, watch)),
         api,
-        related,
+        related: Arc::new(related),
         executor,
-        outgoing: Arc::new(outgoing),
+        outgoing,
         credentials,
         events,
     });

@@ -27,7 +27,7 @@ use crate::{
     executor::{Executor, Work},
     journals::Journals,
     outgoing::Outgoing,
-    related::Related,
+    related::{Reader, Related},
     trace,
 };
 
@@ -73,7 +73,8 @@ pub(crate) async fn run(shop: Arc<Shop>, job: Assignment, reports: UnboundedSend
     };
     let end = worker.drive(job.begin.clone()).await;
     if let Some(reads) = &end.reads {
-        shop.related.subscribe(&job.key, reads);
+        let identity = Identity::Account(job.terms.mapping.account.clone());
+        shop.related.subscribe(&worker.reader(&identity), reads);
     }
     trace::pass_ended(&job.terms, &job.key.object, &end, started.elapsed());
     // The supervisor only goes away with the process.
@@ -103,8 +104,8 @@ impl Worker<'_> {
         match action {
             StepAction::Read => Told::Object(self.read(identity).await),
             StepAction::Gather(gather) => {
-                let related = &self.shop.related;
-                Told::Gathered(related.gather(&self.job.key, identity, &gather).await)
+                let reader = self.reader(identity);
+                Told::Gathered(self.shop.related.gather(&reader, &gather).await)
             }
             StepAction::Look(objects) => Told::Looked(self.look(identity, &objects).await),
             StepAction::Call(verb, seen) => self.call(verb, seen).await,
@@ -135,6 +136,15 @@ impl Worker<'_> {
             }
             // `drive` takes these out before.
             StepAction::End(_) => Told::Done,
+        }
+    }
+
+    fn reader<'a>(&'a self, identity: &'a Identity) -> Reader<'a> {
+        let namespaces = &self.job.terms.mapping.mapping.for_.namespaces;
+        Reader {
+            key: &self.job.key,
+            identity,
+            confined: !namespaces.is_empty(),
         }
     }
 

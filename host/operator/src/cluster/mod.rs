@@ -16,7 +16,7 @@ pub mod transport;
 pub mod watch;
 
 #[cfg(test)]
-mod scripted;
+pub(crate) mod scripted;
 
 pub use discovery::Discovery;
 pub use error::{RequestError, TransportError};

@@ -13,27 +13,27 @@ use tokio::task::JoinHandle;
 use super::transport::{Transport, TransportOptions};
 
 /// How long a test waits for what must come. Only a failing test ever waits so long.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A request as it came.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
-    pub(super) method: String,
-    pub(super) path: String,
-    pub(super) query: Vec<(String, String)>,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: String,
+pub(crate) struct Seen {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
 }
 
 impl Seen {
-    pub(super) fn param(&self, name: &str) -> Option<&str> {
+    pub(crate) fn param(&self, name: &str) -> Option<&str> {
         self.query
             .iter()
             .find(|(key, _)| key == name)
             .map(|(_, value)| value.as_str())
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
             .find(|(key, _)| key.eq_ignore_ascii_case(name))
@@ -42,7 +42,7 @@ impl Seen {
 }
 
 /// One reply of the script.
-pub(super) struct Reply {
+pub(crate) struct Reply {
     head: String,
     steps: Vec<Step>,
 }
@@ -59,12 +59,12 @@ enum Step {
 
 impl Reply {
     /// A whole answer.
-    pub(super) fn json(code: u16, body: &str) -> Self {
+    pub(crate) fn json(code: u16, body: &str) -> Self {
         Self::with_headers(code, "", body)
     }
 
     /// A whole answer with further header lines, each ended by `\r\n`.
-    pub(super) fn with_headers(code: u16, headers: &str, body: impl AsRef<[u8]>) -> Self {
+    pub(crate) fn with_headers(code: u16, headers: &str, body: impl AsRef<[u8]>) -> Self {
         let head = format!(
             "HTTP/1.1 {code} X\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n{headers}\r\n"
         );
@@ -75,7 +75,7 @@ impl Reply {
     }
 
     /// A `Status` with this code.
-    pub(super) fn status(code: u16, message: &str) -> Self {
+    pub(crate) fn status(code: u16, message: &str) -> Self {
         Self::json(
             code,
             &format!(r#"{{"kind":"Status","code":{code},"message":"{message}","details":{{}}}}"#),
@@ -83,35 +83,35 @@ impl Reply {
     }
 
     /// An open watch; lines are added by the calls below, and it ends in good order unless one says otherwise.
-    pub(super) fn watch() -> Self {
+    pub(crate) fn watch() -> Self {
         Self {
             steps: vec![],
             ..Self::json(200, "")
         }
     }
 
-    pub(super) fn line(self, line: &str) -> Self {
+    pub(crate) fn line(self, line: &str) -> Self {
         self.text(&format!("{line}\n"))
     }
 
-    pub(super) fn text(mut self, text: &str) -> Self {
+    pub(crate) fn text(mut self, text: &str) -> Self {
         self.steps.push(Step::Chunk(text.as_bytes().to_vec()));
         self
     }
 
     /// Goes on only after the returned sender was used.
-    pub(super) fn wait(mut self) -> (Self, oneshot::Sender<()>) {
+    pub(crate) fn wait(mut self) -> (Self, oneshot::Sender<()>) {
         let (go, wait) = oneshot::channel();
         self.steps.push(Step::Wait(wait));
         (self, go)
     }
 
-    pub(super) fn cut(mut self) -> Self {
+    pub(crate) fn cut(mut self) -> Self {
         self.steps.push(Step::Cut);
         self
     }
 
-    pub(super) fn silence(mut self) -> Self {
+    pub(crate) fn silence(mut self) -> Self {
         self.steps.push(Step::Silence);
         self
     }
@@ -141,26 +141,33 @@ impl Reply {
 }
 
 /// The server; ends with the test.
-pub(super) struct Scripted {
+pub(crate) struct Scripted {
     address: std::net::SocketAddr,
     seen: mpsc::UnboundedReceiver<Seen>,
     task: JoinHandle<()>,
 }
 
 impl Scripted {
-    pub(super) async fn play(script: Vec<Reply>) -> Self {
+    pub(crate) async fn play(script: Vec<Reply>) -> Self {
+        let mut script = script.into_iter();
+        Self::answer(move |_| script.next()).await
+    }
+
+    /// Answers each request by what it asks for; none is held open.
+    pub(crate) async fn answer(
+        mut reply: impl FnMut(&Seen) -> Option<Reply> + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (tell, seen) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
-            let mut script = script.into_iter();
             let mut open = tokio::task::JoinSet::new();
             while let Ok((mut socket, _)) = listener.accept().await {
                 // The request is read before the next connection is taken, so the script's order is the requests' order.
                 let Some(request) = read(&mut socket).await else {
                     continue;
                 };
-                let reply = script.next();
+                let reply = reply(&request);
                 let _ = tell.send(request);
                 open.spawn(async move {
                     match reply {
@@ -178,15 +185,20 @@ impl Scripted {
     }
 
     /// The next request, in the order they came.
-    pub(super) async fn seen(&mut self) -> Seen {
+    pub(crate) async fn seen(&mut self) -> Seen {
         tokio::time::timeout(PATIENCE, self.seen.recv())
             .await
             .expect("a request that never came")
             .unwrap()
     }
 
+    /// An address at it.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
     /// A transport to it.
-    pub(super) fn transport(&self, options: TransportOptions) -> Transport {
+    pub(crate) fn transport(&self, options: TransportOptions) -> Transport {
         Transport::new(
             kube::Config::new(format!("http://{}", self.address).parse().unwrap()),
             options,

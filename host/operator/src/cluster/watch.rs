@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
 
+use super::request::View;
 use super::resource::{Resource, encode};
 use super::store::Store;
 use super::transport::Transport;
@@ -170,6 +171,8 @@ pub struct WatchOptions {
     pub line: usize,
     /// Where jitter is derived from: the same seed gives the same delays.
     pub seed: u64,
+    /// How much of each object is asked for and kept.
+    pub view: View,
 }
 
 impl Default for WatchOptions {
@@ -183,6 +186,7 @@ impl Default for WatchOptions {
             page: 500,
             line: 8 << 20,
             seed: 0,
+            view: View::Object,
         }
     }
 }

@@ -25,14 +25,8 @@ impl Worker<'_> {
         identity: &Identity,
         objects: &[ObjectRef],
     ) -> Vec<Result<Looked, WriteError>> {
-        let own = self.object().namespace();
-        let related = &self.shop.related;
-        join_all(
-            objects
-                .iter()
-                .map(|object| related.look(identity, object, own)),
-        )
-        .await
+        let (reader, related) = (self.reader(identity), &self.shop.related);
+        join_all(objects.iter().map(|object| related.look(&reader, object))).await
     }
 
     /// Applies children side by side.
@@ -60,8 +54,8 @@ impl Worker<'_> {
         identity: &Identity,
         write: &ChildWrite,
     ) -> Result<String, WriteError> {
-        let own = self.object().namespace();
-        let looked = self.shop.related.look(identity, &write.object, own).await?;
+        let reader = self.reader(identity);
+        let looked = self.shop.related.look(&reader, &write.object).await?;
         let current = looked.object.as_ref().map(Json::as_str);
         generate::fill(write.body.as_str(), &write.generate, current)
             .map_err(|error| WriteError::Invalid(error.to_string()))
@@ -75,7 +69,7 @@ impl Worker<'_> {
         manager: &str,
         force: bool,
     ) -> Result<Json, WriteError> {
-        let resource = self.shop.related.resource(identity, &object.kind).await?;
+        let resource = self.shop.related.resource(&object.kind).await?;
         let namespace = object.namespace.as_deref().unwrap_or("");
         let kind = PatchKind::Apply { manager, force };
         let api = &self.shop.api;
@@ -93,6 +87,10 @@ impl Worker<'_> {
             .map_err(|error| match error {
                 // Another manager's field, or another uid: what the server says belongs into the condition.
                 RequestError::Conflict(message) => WriteError::Refused(message),
+                RequestError::NotServed(message) => {
+                    self.shop.related.not_served(&object.kind);
+                    WriteError::NoSuchKind(message)
+                }
                 other => write_error(other),
             })?;
         self.absorb(&object.kind, &answer.body)
@@ -114,7 +112,7 @@ impl Worker<'_> {
 
     async fn remove_one(&self, identity: &Identity, removal: &Removal) -> Result<bool, WriteError> {
         let object = &removal.object;
-        let resource = match self.shop.related.resource(identity, &object.kind).await {
+        let resource = match self.shop.related.resource(&object.kind).await {
             // With its kind went the child.
             Err(WriteError::NoSuchKind(_)) => return Ok(true),
             found => found?,
@@ -173,7 +171,7 @@ impl Worker<'_> {
     /// A child as the server wrote it; into its store, so that the next pass sees it and its echo wakes nobody.
     fn absorb(&self, kind: &Kind, body: &[u8]) -> Result<Json, WriteError> {
         let raw = object::compact(body).map_err(unreadable)?;
-        self.shop.related.absorb(kind, &raw);
+        self.shop.related.absorb(&self.job.key, kind, &raw);
         Ok(Json::trusted(raw))
     }
 }

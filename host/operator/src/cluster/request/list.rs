@@ -9,7 +9,7 @@ use kube::client::Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{JSON, succeed, unreadable};
+use super::{JSON, PARTIAL, succeed, unreadable};
 use crate::cluster::error::RequestError;
 use crate::cluster::resource::{Resource, encode};
 use crate::cluster::transport::Transport;
@@ -22,6 +22,16 @@ pub enum View {
     Object,
     /// `PartialObjectMetadata`.
     Metadata,
+}
+
+impl View {
+    /// What a single object, or one in a watch, is asked for as.
+    pub(crate) fn accept(self) -> &'static str {
+        match self {
+            View::Object => JSON,
+            View::Metadata => PARTIAL,
+        }
+    }
 }
 
 /// Objects of a list, as text without `managedFields`, each with apiVersion and kind.

@@ -16,7 +16,7 @@ use super::course::{Attempt, Course, End};
 use super::decode::{self, Kind, Lines, TooLong};
 use super::{Event, KindState, Notice, Scope, Status, WatchId, WatchOptions};
 use crate::cluster::error::{self, RequestError};
-use crate::cluster::request::{View, page};
+use crate::cluster::request::page;
 use crate::cluster::resource::{Resource, encode};
 use crate::cluster::store::Store;
 use crate::cluster::transport::{Lane, Transport, unreachable};
@@ -133,6 +133,7 @@ impl Runner {
         target.scope.push_query(&mut path);
         // Newer servers compress watches one gzip member an event: more work for both sides, and nothing smaller.
         let request = Request::get(path)
+            .header(header::ACCEPT, target.options.view.accept())
             .header(header::ACCEPT_ENCODING, "identity")
             .body(Body::empty());
         let request = request.map_err(|error| RequestError::NotSent(error.to_string()))?;
@@ -176,7 +177,7 @@ impl Runner {
                 identity,
                 resource,
                 scope,
-                View::Object,
+                options.view,
                 options.page,
                 token.as_deref(),
             )
