@@ -13,6 +13,7 @@ mod failure;
 mod host;
 mod kinds;
 mod plane;
+mod receiver;
 mod run;
 mod scene;
 
@@ -22,8 +23,10 @@ pub use api::{
     WEBSITES, WISHES,
 };
 pub use artifacts::{host_binary, output, plugin};
+pub use guesthouse_local::AuditEvent;
 pub use host::{Arguments, Host};
 pub use kinds::{child, condition};
 pub use plane::Plane;
+pub use receiver::Receiver;
 pub use run::{now_ms, scenario, scenario_on};
 pub use scene::Scene;

@@ -88,6 +88,11 @@ impl<'a> Scene<'a> {
         self.plane.cluster().client_kubeconfig(name, &[])
     }
 
+    /// The administrator's kubeconfig.
+    pub fn admin(&self) -> PathBuf {
+        self.plane.kubeconfig()
+    }
+
     fn hosts(&self) -> MutexGuard<'_, Vec<Weak<Process>>> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -202,6 +207,19 @@ impl<'a> Scene<'a> {
         self.api.patch(resource, &self.namespace, name, patch).await
     }
 
+    /// What a controller of that kind would write into the status of an object in this scene's namespace (RFC 7386).
+    pub async fn patch_status(
+        &self,
+        resource: Resource,
+        name: &str,
+        patch: Value,
+    ) -> Result<Value> {
+        let name = format!("{name}/status");
+        self.api
+            .patch(resource, &self.namespace, &name, patch)
+            .await
+    }
+
     /// Deletes an object in this scene's namespace.
     pub async fn delete(&self, resource: Resource, name: &str) -> Result<()> {
         self.api.delete(resource, &self.namespace, name).await
@@ -308,6 +326,13 @@ impl<'a> Scene<'a> {
     pub fn writes_since(&self, mark: usize) -> Result<Vec<AuditEvent>> {
         let mut events = self.audit()?.split_off(mark);
         events.retain(|event| event.is_write() && event.user.username == self.user);
+        Ok(events)
+    }
+
+    /// All requests that this scene's host made since a position, but for its Lease.
+    pub fn requests_since(&self, mark: usize) -> Result<Vec<AuditEvent>> {
+        let mut events = self.audit()?.split_off(mark);
+        events.retain(|event| event.user.username == self.user && !event.concerns("leases"));
         Ok(events)
     }
 

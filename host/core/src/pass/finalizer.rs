@@ -14,10 +14,28 @@ use crate::{contract::Json, journal::FinalizerRecord, object::Head, outcome::Out
 const MAX_CONFLICTS: u32 = 3;
 
 impl Pass {
-    /// Whether our finalizer is on the object.
+    /// Whether our finalizer is on the object, under its name or one it had before.
     pub(super) fn is_on(&self, head: &Head<'_>) -> bool {
-        let name = &self.terms.mapping.finalizer;
-        head.finalizers.iter().any(|finalizer| finalizer == name)
+        self.finalizer_on(head).is_some()
+    }
+
+    /// The name of ours that is on the object; today's first.
+    fn finalizer_on(&self, head: &Head<'_>) -> Option<&str> {
+        let record = self.journal.finalizer.as_ref();
+        let recorded = record.into_iter().flat_map(FinalizerRecord::names);
+        std::iter::once(self.terms.mapping.finalizer.as_str())
+            .chain(recorded)
+            .find(|name| head.finalizers.iter().any(|finalizer| finalizer == name))
+    }
+
+    /// Whether the finalizer that is on the object, or its record, says what the mapping no longer says.
+    pub(super) fn is_outdated(&self, head: &Head<'_>) -> bool {
+        let mapping = &self.terms.mapping;
+        let renamed = self
+            .finalizer_on(head)
+            .is_some_and(|name| name != mapping.finalizer);
+        let record = self.journal.finalizer.as_ref();
+        renamed || record.is_some_and(|record| record.on_remove != mapping.mapping.on_remove)
     }
 
     /// The same of the object as it was read last.
@@ -30,9 +48,13 @@ impl Pass {
 
     /// On record first: whoever drains or sweeps finds it there, also after a crash between the two.
     pub(super) fn put_finalizer(&mut self, now: Time) -> Step {
+        let name = self.terms.mapping.finalizer.clone();
+        let before = self.journal.finalizer.as_ref();
+        let before = before.and_then(|record| record.names().find(|old| *old != name));
         let record = FinalizerRecord {
-            name: self.terms.mapping.finalizer.clone(),
+            before: before.map(str::to_owned),
             on_remove: self.terms.mapping.mapping.on_remove,
+            name,
         };
         if self.journal.finalizer.as_ref() == Some(&record) {
             return self.put_marked(now);
@@ -51,15 +73,26 @@ impl Pass {
             Err(error) => return self.cluster_failed(&error.to_string(), None, now),
         };
         let name = self.terms.mapping.finalizer.clone();
-        let add = if head.finalizers.is_empty() {
-            json!({"op": "add", "path": "/metadata/finalizers", "value": [name]})
-        } else {
-            json!({"op": "add", "path": "/metadata/finalizers/-", "value": name})
+        let on = self.finalizer_on(&head);
+        if on.is_some_and(|on| on == name) {
+            // Only the record was outdated.
+            return self.end_again(Outcome::Applied);
+        }
+        let old = on.and_then(|on| head.finalizers.iter().position(|finalizer| finalizer == on));
+        // The version is tested, so the place is the right one.
+        let put = match old {
+            Some(at) => {
+                json!({"op": "replace", "path": format!("/metadata/finalizers/{at}"), "value": name})
+            }
+            None if head.finalizers.is_empty() => {
+                json!({"op": "add", "path": "/metadata/finalizers", "value": [name]})
+            }
+            None => json!({"op": "add", "path": "/metadata/finalizers/-", "value": name}),
         };
         let patch = json!([
             {"op": "test", "path": "/metadata/uid", "value": head.uid},
             {"op": "test", "path": "/metadata/resourceVersion", "value": head.resource_version},
-            add,
+            put,
         ]);
         self.stage = Stage::Putting;
         self.as_account(StepAction::Finalizer(FinalizerWrite {
@@ -96,7 +129,10 @@ impl Pass {
         let Some(object) = &self.object else {
             return self.end(Outcome::Gone, None, None);
         };
-        let name = self.terms.mapping.finalizer.clone();
+        let name = Head::parse(object.raw.as_str())
+            .ok()
+            .and_then(|head| self.finalizer_on(&head).map(str::to_owned))
+            .unwrap_or_else(|| self.terms.mapping.finalizer.clone());
         match removal_patch(object.raw.as_str(), &name) {
             Ok(None) => self.released(finale),
             Ok(Some(patch)) => {
@@ -119,7 +155,8 @@ impl Pass {
     ) -> Step {
         match result {
             Ok(json) => match self.adopt(json) {
-                Ok(()) => self.released(finale),
+                // One under a name it had before goes too.
+                Ok(()) => self.release(finale, now),
                 Err(error) => self.cluster_failed(&error, None, now),
             },
             // Gone is what it was for.

@@ -64,7 +64,7 @@ impl Pass {
         } else if self.terms.plugin.broken.is_some() {
             // Nothing can be said about it; what was said last stands.
             return self.end(Outcome::Unchanged, None, None);
-        } else if self.terms.plugin.finalizes && !ours {
+        } else if self.terms.plugin.finalizes && !ours || ours && self.is_outdated(&head) {
             return self.put_finalizer(now);
         }
         self.gather_first(now)
