@@ -103,7 +103,7 @@ impl Pass {
         }
         if !self.dropped.is_empty() {
             let text = format!(
-                "the kind's schema does not know {}; the API server drops it",
+                "not written: {}; a field must be in the kind's schema, and not in the mapping's foreignStatus",
                 self.dropped.join(", ")
             );
             notes.push(warn("FieldsDropped", text));

@@ -53,6 +53,10 @@ impl Pass {
             self.forced = true;
         }
         let ours = self.is_on(&head);
+        if self.observes() && (head.is_deleting() || !self.is_selected(&head)) {
+            // Whatever it is waiting for, this mapping does nothing about it.
+            return self.end(Outcome::Unchanged, None, None);
+        }
         if head.is_deleting() {
             if !ours {
                 // No finalizer of ours is on it: others are at work, and it goes without us.
@@ -64,7 +68,7 @@ impl Pass {
         } else if self.terms.plugin.broken.is_some() {
             // Nothing can be said about it; what was said last stands.
             return self.end(Outcome::Unchanged, None, None);
-        } else if self.terms.plugin.finalizes && !ours {
+        } else if self.terms.plugin.finalizes && !ours && !self.observes() {
             return self.put_finalizer(now);
         }
         self.gather_first(now)
