@@ -74,6 +74,9 @@ pub(super) struct Sim {
     pub(super) requests: usize,
     /// Which of them goes wrong, and how.
     pub(super) ill: Option<(usize, Ill)>,
+    /// What is being asked now reads, or takes something away.
+    is_read: bool,
+    is_removal: bool,
     /// Where the reconciled object is.
     pub(super) at: ObjectKey,
     pub(super) crashes: VecDeque<Crash>,
@@ -169,6 +172,8 @@ impl Sim {
             finalize: plugin,
             requests: 0,
             ill: None,
+            is_read: false,
+            is_removal: false,
             at: at.clone(),
             crashes: VecDeque::new(),
             faults: Vec::new(),
@@ -358,6 +363,8 @@ impl Sim {
             Some(Fault::Lose) => lose = true,
             Some(Fault::Meanwhile(edit)) => edit(&mut self.cluster),
         }
+        self.is_read = matches!(name, "read" | "look");
+        self.is_removal = matches!(name, "remove" | "drop-journal" | "delete-self");
         let told = match step.action {
             StepAction::Read => Told::Object(self.request(|sim| Ok(sim.cluster.read(key)))),
             StepAction::Call(verb, observation) => {
@@ -440,6 +447,11 @@ impl Sim {
             _ => None,
         };
         match ill {
+            // Not there means that somebody else was faster.
+            Some(Ill::Refused(WriteError::NotFound)) if self.is_removal => {
+                make(self).and(Err(WriteError::NotFound))
+            }
+            Some(Ill::Refused(WriteError::NotFound)) if self.is_read => make(self),
             Some(Ill::Refused(error)) => Err(error),
             Some(Ill::Lost) => make(self).and(Err(unavailable(None))),
             None => make(self),
