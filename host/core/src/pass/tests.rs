@@ -5,8 +5,10 @@
 mod conflicts;
 mod crashes;
 mod driver;
+mod endings;
 mod failures;
 mod families;
+mod kinship;
 mod lifecycles;
 mod plugins;
 mod rules;

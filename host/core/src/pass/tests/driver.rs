@@ -83,6 +83,8 @@ pub(super) struct Sim {
     pub(super) faults: Vec<(&'static str, Fault)>,
     /// What the store shows in place of the truth.
     pub(super) store: Option<(Option<Json>, Vec<StoredJournal>)>,
+    /// How many requests each step holds.
+    pub(super) sizes: Vec<usize>,
     /// Steps by name, and as whom.
     pub(super) steps: Vec<(&'static str, Identity)>,
     pub(super) calls: Vec<Observation>,
@@ -178,6 +180,7 @@ impl Sim {
             crashes: VecDeque::new(),
             faults: Vec::new(),
             store: None,
+            sizes: Vec::new(),
             steps: Vec::new(),
             calls: Vec::new(),
             verbs: Vec::new(),
@@ -324,6 +327,7 @@ impl Sim {
         let (mut pass, mut step) = Pass::start(self.terms.clone(), begin, self.now);
         loop {
             self.steps.push((step.action.name(), step.identity.clone()));
+            self.sizes.push(size(&step.action));
             self.since_start += 1;
             let crash = self
                 .crashes
@@ -467,7 +471,10 @@ impl Sim {
         let answer = self.request(make);
         match &answer {
             Ok(_) => self.cluster.things.acknowledge(place),
-            Err(_) => self.cluster.things.changed.push(place.clone()),
+            Err(_) if self.cluster.things.is_ahead(place) => {
+                self.cluster.things.changed.push(place.clone());
+            }
+            Err(_) => {}
         }
         answer
     }
@@ -543,6 +550,15 @@ fn wakes(reads: &Gather, place: &Place) -> bool {
         named && reading.source.kind().is_some_and(of_kind)
     };
     reads.children.iter().any(is_child) || reads.readings.iter().any(is_read)
+}
+
+fn size(action: &StepAction) -> usize {
+    match action {
+        StepAction::Send(batch) => batch.len(),
+        StepAction::Apply(batch) => batch.len(),
+        StepAction::Remove(batch) => batch.len(),
+        _ => 1,
+    }
 }
 
 /// Of a batch, what was done before the host stopped.

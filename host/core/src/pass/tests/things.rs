@@ -207,6 +207,12 @@ impl Things {
         }
     }
 
+    /// Whether something happened that the host was not told of.
+    pub(super) fn is_ahead(&self, place: &Place) -> bool {
+        let slot = self.slots.get(place);
+        slot.is_some_and(|slot| slot.known + 1 < slot.states.len())
+    }
+
     /// A host that starts lists everything.
     pub(super) fn listed(&mut self) {
         self.changed.clear();
