@@ -2,6 +2,7 @@
 //!
 //! Oracles look at the world (objects, journals, Events, the exporter's ledger), never at what a pass says of itself.
 
+mod asked;
 mod conflicts;
 mod crashes;
 mod driver;
