@@ -391,7 +391,7 @@ fn check_end(sim: &mut Sim) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 4000, ..ProptestConfig::with_cases(400) })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 4000, ..ProptestConfig::with_cases(300) })]
 
     #[test]
     fn whatever_happens_nothing_is_lost_left_or_taken_from_others(
