@@ -13,6 +13,7 @@ use crate::{
 
 impl Pass {
     pub(super) fn conclude(&mut self, finale: Finale) -> Step {
+        self.note_finalizer();
         if self.must_journal(&finale) {
             self.stage = Stage::Closing(Box::new(finale));
             return self.write_journal();

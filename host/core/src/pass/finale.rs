@@ -166,7 +166,8 @@ impl Pass {
             return self.end(Outcome::Gone, None, None);
         };
         let speechless = finale.status.is_none() && finale.conditions.is_empty();
-        if finale.then == Then::Release && self.verb == Verb::Finalize && speechless {
+        let goes = self.verb == Verb::Finalize && !self.exit;
+        if finale.then == Then::Release && goes && speechless {
             // The object goes with the next request: the host's own word would be a write for nobody.
             return self.after_status(finale, now);
         }

@@ -1,6 +1,6 @@
 //! What can be said before the plugin is asked.
 
-use super::{Finale, Pass, Stage, Step, StepAction, Verb, WriteError};
+use super::{Finale, Pass, Stage, Step, StepAction, Then, Verb, WriteError};
 use crate::{
     contract::{EventType, Json, Observation, cut},
     mapping::OnExit,
@@ -84,6 +84,13 @@ impl Pass {
                 self.gather_first(now)
             }
             OnExit::Release if ours => self.release(Finale::release(Outcome::Applied), now),
+            _ if self.journal.finalizer.is_some() => {
+                // It is off, and nobody lived to say so.
+                self.conclude(Finale {
+                    then: Then::Nothing,
+                    ..Finale::release(Outcome::Applied)
+                })
+            }
             OnExit::Finalize | OnExit::Release => self.end(Outcome::Unchanged, None, None),
         }
     }
