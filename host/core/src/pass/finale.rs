@@ -57,7 +57,8 @@ impl Pass {
         }
         // A plugin that gave up on its clean-up holds nobody, where the mapping says so.
         let gave_up = self.verb == Verb::Finalize && finale.outcome == Outcome::Stalled;
-        if gave_up && self.terms.plugin.broken.is_none() {
+        // Once in a pass: what a letting go itself ends in is said as it is.
+        if gave_up && !self.let_go && self.terms.plugin.broken.is_none() {
             if self.releases_broken() {
                 return self.tear_down_now(now);
             }
