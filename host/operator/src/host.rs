@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use guesthouse_sandbox::{CacheAt, CacheKey, Compiler, Sandbox, SandboxError, Settings};
@@ -14,6 +15,7 @@ use crate::{
     events::Events,
     executor::Executor,
     journals::Journals,
+    leases::{self, LeaseOptions},
     outgoing::Outgoing,
     supervisor::{Parts, Supervisor},
     worker::Shop,
@@ -34,6 +36,8 @@ pub struct HostOptions {
     pub cache: Option<PathBuf>,
     /// The program that compiles plugins as a child (`PROGRAM compile`); none: in this process.
     pub compiler: Option<PathBuf>,
+    /// How this replica shares the mappings with others; none: it is alone and has them all.
+    pub leases: Option<LeaseOptions>,
 }
 
 impl Default for HostOptions {
@@ -45,6 +49,7 @@ impl Default for HostOptions {
             api_in_flight: 16,
             cache: None,
             compiler: None,
+            leases: Some(LeaseOptions::default()),
         }
     }
 }
@@ -65,6 +70,9 @@ pub enum HostError {
     #[error("threads for plugins: {0}")]
     Threads(std::io::Error),
 }
+
+/// How long the start waits for the Leases.
+const FIRST: Duration = Duration::from_secs(2);
 
 /// Runs a host until `stop` is done; passes that run then come to their end.
 pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result<(), HostError> {
@@ -94,7 +102,16 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
     tracing::warn!(
         "effects are made with the host's own credentials: impersonation of each mapping's serviceAccount is not built yet"
     );
+    let mut leases = options
+        .leases
+        .as_ref()
+        .map(|options| leases::start(&transport, &namespace, options));
+    if let Some((client, ..)) = &mut leases {
+        // What the watches list from here on is as new as what any earlier owner wrote.
+        client.first(FIRST).await;
+    }
     let parts = Parts {
+        leases,
         namespace: namespace.clone(),
         discovery: Discovery::new(api.clone()),
         concurrency: options.concurrency.max(1),

@@ -12,6 +12,7 @@ mod errors;
 mod events;
 mod executor;
 mod host;
+mod leases;
 mod outgoing;
 mod plugins;
 mod supervisor;
@@ -19,3 +20,4 @@ mod trace;
 mod worker;
 
 pub use host::{HostError, HostOptions, run};
+pub use leases::LeaseOptions;

@@ -15,7 +15,7 @@ use guesthouse_core::{
 use reqwest::{Client, Method, header::RETRY_AFTER, redirect::Policy};
 use tokio::sync::Semaphore;
 
-use crate::clock;
+use crate::{clock, leases::Fence};
 
 /// Sends http effects; cheap to clone.
 #[derive(Clone)]
@@ -42,15 +42,19 @@ impl Outgoing {
         })
     }
 
-    /// Sends independent requests side by side; one result each, in order.
-    pub(crate) async fn send_all(&self, sends: &[Send]) -> Vec<Sent> {
-        futures::future::join_all(sends.iter().map(|send| self.send(send))).await
+    /// Sends independent requests side by side; one result each, in order. None is begun that the fence does not allow.
+    pub(crate) async fn send_all(&self, sends: &[Send], fence: &Fence) -> Vec<Sent> {
+        futures::future::join_all(sends.iter().map(|send| self.send(send, fence))).await
     }
 
-    async fn send(&self, send: &Send) -> Sent {
+    async fn send(&self, send: &Send, fence: &Fence) -> Sent {
         let Ok(_slot) = self.slots.acquire().await else {
             return Sent::NotSent(Cause::new("Unreachable", "the host is ending"));
         };
+        // Asked when its turn has come: the wait for it may be long.
+        if !fence.allows() {
+            return not_ours();
+        }
         let request = match self.request(send) {
             Ok(request) => request,
             Err(error) => return Sent::NotSent(lost(send, &error)),
@@ -83,6 +87,11 @@ impl Outgoing {
         }
         request.build()
     }
+}
+
+/// Not begun, since another replica may have the mapping.
+pub(crate) fn not_ours() -> Sent {
+    Sent::NotSent(Cause::new("LeaseLost", "this replica has lost its Lease, or the claim to this mapping"))
 }
 
 /// Reads an answer to its end, keeping no more of it than the grant lets through.

@@ -25,7 +25,8 @@ use crate::{
     events::{About, Events},
     executor::{Executor, Work},
     journals::Journals,
-    outgoing::Outgoing,
+    leases::Fence,
+    outgoing::{self, Outgoing},
     trace,
 };
 
@@ -56,18 +57,21 @@ pub(crate) struct Assignment {
     pub(crate) resource: Arc<Resource>,
     pub(crate) store: Arc<Store>,
     pub(crate) begin: Begin,
+    /// The right to make effects.
+    pub(crate) fence: Fence,
 }
 
 /// Drives the pass to its end and reports it.
 pub(crate) async fn run(shop: Arc<Shop>, job: Assignment, reports: UnboundedSender<Report>) {
     let started = Instant::now();
+    trace::pass_begins(&job.terms, &job.key.object, &job.fence);
     let worker = Worker {
         shop: &shop,
         job: &job,
         reports: &reports,
     };
     let end = worker.drive(job.begin.clone()).await;
-    trace::pass_ended(&job.terms, &job.key.object, &end, started.elapsed());
+    trace::pass_ended(&job.terms, &job.key.object, &end, started.elapsed(), &job.fence);
     // The supervisor only goes away with the process.
     let _ = reports.send(Report::Ended(job.key, Box::new(end)));
 }
@@ -92,6 +96,9 @@ impl Worker<'_> {
     }
 
     async fn carry_out(&self, identity: &Identity, action: StepAction) -> Told {
+        if has_effect(&action) && !self.job.fence.allows() {
+            return not_ours(&action);
+        }
         match action {
             StepAction::Read => Told::Object(self.read(identity).await),
             StepAction::Call(seen) => self.call(seen).await,
@@ -103,7 +110,7 @@ impl Worker<'_> {
             }
             StepAction::Send(sends) => {
                 let _ = self.reports.send(Report::Parked(self.job.key.clone()));
-                let results = self.shop.outgoing.send_all(&sends).await;
+                let results = self.shop.outgoing.send_all(&sends, &self.job.fence).await;
                 let _ = self.reports.send(Report::Unparked(self.job.key.clone()));
                 Told::Sent(results)
             }
@@ -284,5 +291,25 @@ impl Worker<'_> {
             name: object.name().to_owned(),
             uid,
         }
+    }
+}
+
+/// Whether others can see that the step was made.
+fn has_effect(action: &StepAction) -> bool {
+    !matches!(action, StepAction::Read | StepAction::Call(_) | StepAction::End(_))
+}
+
+/// Another replica may have the mapping by now: to the pass the API server is away, and so it ends without a trace.
+fn not_ours(action: &StepAction) -> Told {
+    let away = || WriteError::Unavailable {
+        message: "this replica has lost its Lease, or the claim to this mapping".to_owned(),
+        retry_after: None,
+    };
+    match action {
+        StepAction::Journal(_) | StepAction::DropJournal { .. } => Told::Journaled(Err(away())),
+        StepAction::Send(sends) => Told::Sent(sends.iter().map(|_| outgoing::not_ours()).collect()),
+        StepAction::Patch(_) | StepAction::Status(_) => Told::Written(Err(away())),
+        // What a pass did not ask for ends it as well.
+        _ => Told::Done,
     }
 }

@@ -45,12 +45,12 @@ impl Leases {
                 self.give_up(&mapping, out);
             }
         }
-        let mut mappings: BTreeSet<String> = self.view.claimed_by(&self.me).into_iter().collect();
-        mappings.extend(self.mappings.iter().cloned());
-        for mapping in mappings {
-            if !self.held.contains_key(&mapping) {
-                self.step_claim(&mapping, now, out);
-            }
+        let named = self.view.claimed_by(&self.me);
+        let all = named.chain(self.mappings.iter().map(String::as_str));
+        let loose = all.filter(|mapping| !self.held.contains_key(*mapping));
+        let loose: BTreeSet<String> = loose.map(str::to_owned).collect();
+        for mapping in loose {
+            self.step_claim(&mapping, now, out);
         }
     }
 

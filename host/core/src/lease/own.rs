@@ -1,6 +1,7 @@
 //! The replica's own Lease: taken, renewed, contended for again, and given up.
 
 use super::{Action, Answer, Base, Boot, LeaseOf, Leases, Record, Request, Stored, view::is_older};
+use crate::units::Span;
 
 /// What is known of it.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +15,8 @@ pub(super) struct Own {
     pub(super) epoch: u64,
     /// When it is written next.
     pub(super) due: Boot,
+    /// Writes in a row that were refused.
+    conflicts: u32,
     /// Read it first: it is not in the state that was written last.
     reread: bool,
     /// Another process has it: in which state that was found, and when.
@@ -74,7 +77,7 @@ impl Leases {
             return;
         }
         let has_nothing = self.held.is_empty() && self.asked.is_empty();
-        if self.leaving && has_nothing && self.view.claimed_by(&self.me).is_empty() {
+        if self.leaving && has_nothing && self.view.claimed_by(&self.me).next().is_none() {
             let Some(base) = self.own.base.clone() else {
                 self.own.left = true;
                 return;
@@ -126,7 +129,10 @@ impl Leases {
             (What::Read, Answer::Done(found)) => self.reread(found, now),
             (What::Write { .. }, Answer::Done(None) | Answer::Conflict)
             | (What::Read, Answer::Conflict) => {
-                (self.own.reread, self.own.due) = (true, now);
+                // What is refused again after a read is nothing to be hasty about.
+                let pause = if self.own.conflicts > 0 { self.settings.retry } else { Span(0) };
+                self.own.conflicts += 1;
+                (self.own.reread, self.own.due) = (true, now.after(pause));
             }
             (_, Answer::Forbidden(message)) => {
                 self.own.trouble = Trouble::Forbidden(message);
@@ -157,6 +163,7 @@ impl Leases {
         self.own.term = stored.record.term;
         self.view.saw(&of, Some(stored), now);
         (self.own.trouble, self.own.rival) = (Trouble::None, None);
+        self.own.conflicts = 0;
         self.own.due = sent.after(self.settings.renew);
         if self.leaving && !self.own.told_leaving {
             self.own.due = now;

@@ -91,10 +91,11 @@ impl View {
     }
 
     /// The mappings whose claims name `holder`.
-    pub(super) fn claimed_by(&self, holder: &Holder) -> Vec<String> {
+    pub(super) fn claimed_by(&self, holder: &Holder) -> impl Iterator<Item = &str> {
         let claims = self.claims.iter();
-        let named = claims.filter(|(_, stored)| stored.record.holder.as_ref() == Some(holder));
-        named.map(|(mapping, _)| mapping.clone()).collect()
+        claims
+            .filter(move |(_, stored)| stored.record.holder.as_ref() == Some(holder))
+            .map(|(mapping, _)| mapping.as_str())
     }
 
     /// Who has the claim to a mapping. A Lease that ran out proves nothing, since what is seen may be late: only a write that

@@ -142,7 +142,9 @@ pub struct Settings {
     pub renew: Span,
     /// How long before its end effects stop. Makes room for clocks that do not run alike, and for what is on its way.
     pub margin: Span,
-    /// When a request that failed is made again. A request is given up within this time, too.
+    /// When a request without an answer is given up: well before the end of what it shall renew.
+    pub timeout: Span,
+    /// When a request that failed is made again.
     pub retry: Span,
     /// Mappings that may be on their way to another replica at once; more where there are very many.
     pub moves: usize,
@@ -155,6 +157,7 @@ impl Settings {
             duration,
             renew: Span(duration.0 / 3),
             margin: Span(duration.0 / 5),
+            timeout: Span(duration.0 / 5 * 2),
             retry: Span(duration.0 / 10),
             moves: 4,
         }

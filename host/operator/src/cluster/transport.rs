@@ -67,7 +67,7 @@ struct Inner {
     default_namespace: String,
     requests: Pipe,
     slots: Semaphore,
-    open_pipe: Box<dyn Fn() -> Pipe + Send + Sync>,
+    open_pipe: Arc<dyn Fn() -> Pipe + Send + Sync>,
     lanes: Mutex<Vec<Lane>>,
 }
 
@@ -130,6 +130,25 @@ impl Transport {
             .await
             .map_err(|error| TransportError::Config(error.to_string()))?;
         Self::new(config, options)
+    }
+
+    /// The same way with the same credentials over connections of its own, which no other traffic can hold up.
+    #[must_use]
+    pub fn apart(&self, in_flight: usize, request_timeout: Duration) -> Self {
+        let inner = &self.0;
+        Self(Arc::new(Inner {
+            requests: (inner.open_pipe)(),
+            slots: Semaphore::new(in_flight.max(1)),
+            lanes: Mutex::new(Vec::new()),
+            options: TransportOptions {
+                in_flight,
+                request_timeout,
+                ..inner.options.clone()
+            },
+            url: inner.url.clone(),
+            default_namespace: inner.default_namespace.clone(),
+            open_pipe: inner.open_pipe.clone(),
+        }))
     }
 
     /// The API server's address.
@@ -238,7 +257,7 @@ fn pipes<C>(
     config: Config,
     tcp: C,
     options: &TransportOptions,
-) -> Result<Box<dyn Fn() -> Pipe + Send + Sync>, TransportError>
+) -> Result<Arc<dyn Fn() -> Pipe + Send + Sync>, TransportError>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Send + Unpin + 'static,
@@ -273,7 +292,7 @@ where
     let extra = config.extra_headers_layer().map_err(credentials_error)?;
     let base = config.base_uri_layer();
     let (keep_alive, idle) = (options.keep_alive, options.in_flight);
-    Ok(Box::new(move || {
+    Ok(Arc::new(move || {
         let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())

@@ -7,6 +7,7 @@
 mod dispatch;
 mod kinds;
 mod mappings;
+mod ownership;
 mod serve;
 
 use std::{
@@ -33,11 +34,13 @@ use crate::{
         WatchId, WatchOptions,
     },
     config::Place,
+    leases::{Client, Said},
     plugins::{self, Loaded, SourceWatch},
     worker::{Report, Shop},
 };
 use kinds::KindScope;
 use mappings::Runtime;
+use ownership::Ownership;
 
 /// Watch over the ConfigMaps with mappings.
 pub(crate) const CONFIG: WatchId = WatchId(0);
@@ -85,6 +88,7 @@ pub(crate) struct Supervisor {
     /// The last thing told about each place, so that nothing is told twice.
     told: HashMap<(String, String), String>,
     channels: Channels,
+    ownership: Ownership,
     stopping: bool,
 }
 
@@ -102,6 +106,7 @@ pub(crate) struct Inbox {
     reports: UnboundedReceiver<Report>,
     loaded: UnboundedReceiver<Loaded>,
     resolved: UnboundedReceiver<Resolved>,
+    leases: UnboundedReceiver<Said>,
 }
 
 /// What the supervisor is made of.
@@ -111,6 +116,8 @@ pub(crate) struct Parts {
     pub(crate) discovery: Discovery,
     pub(crate) sandbox: Arc<Sandbox>,
     pub(crate) concurrency: usize,
+    /// None: this replica is alone and has every mapping.
+    pub(crate) leases: Option<(Client, UnboundedSender<Said>, UnboundedReceiver<Said>)>,
 }
 
 impl Supervisor {
@@ -143,6 +150,7 @@ impl Supervisor {
             crate::journals::resource(),
             Scope::namespace(parts.namespace.clone()),
         );
+        let (ownership, leases) = Ownership::new(parts.leases);
         let supervisor = Self {
             namespace: parts.namespace,
             transport: parts.transport,
@@ -165,6 +173,7 @@ impl Supervisor {
                 loaded,
                 resolved,
             },
+            ownership,
             stopping: false,
         };
         (
@@ -174,6 +183,7 @@ impl Supervisor {
                 reports: reported,
                 loaded: arrived,
                 resolved: found,
+                leases,
             },
         )
     }
@@ -191,11 +201,15 @@ impl Supervisor {
                 Some(notice) = inbox.notices.recv() => self.noticed(notice),
                 Some(loaded) = inbox.loaded.recv() => self.loaded(loaded),
                 Some(resolved) = inbox.resolved.recv() => self.resolved(resolved),
+                // After the notices: what a store is told to hold has been noticed by then.
+                Some(said) = inbox.leases.recv() => self.leases_said(said),
                 () = tokio::time::sleep(wait) => {}
             }
             self.tick(clock::now());
         }
         self.drain(inbox).await;
+        self.ownership.close().await;
+        tracing::info!("stopped");
     }
 
     /// No new passes; those that run get their time to end, so that nothing is half done.
@@ -205,6 +219,7 @@ impl Supervisor {
             running = self.queue.running(),
             "stopping: passes that run come to their end"
         );
+        self.leave_mappings();
         let deadline = tokio::time::sleep(DRAIN);
         tokio::pin!(deadline);
         while self.queue.running() > 0 {
@@ -214,9 +229,9 @@ impl Supervisor {
                     return;
                 }
                 Some(report) = inbox.reports.recv() => self.reported(report),
+                Some(said) = inbox.leases.recv() => self.leases_said(said),
             }
         }
-        tracing::info!("stopped");
     }
 
     fn noticed(&mut self, notice: Notice) {
@@ -236,7 +251,10 @@ impl Supervisor {
             Event::State(state) => {
                 tracing::info!(state = state.name(), "watch over the mappings: {state:?}")
             }
-            _ if self.config_watch.is_synced() => self.configure(),
+            _ if self.config_watch.is_synced() => {
+                self.configure();
+                self.tell_mappings();
+            }
             _ => {}
         }
     }

@@ -220,7 +220,7 @@ impl World {
                 let back = (!(faulty && self.random.one_in(15))).then_some(back);
                 self.at(there, Event::Arrive(of, id, back));
             }
-            let limit = self.now + self.settings.retry.0;
+            let limit = self.now + self.settings.timeout.0;
             self.at(limit, Event::GiveUp(of, id));
         }
         let draining: Vec<_> = self.replicas[of]
