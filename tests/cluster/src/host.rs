@@ -130,6 +130,11 @@ impl Host {
         signal(self.pid(), Signal::TERM)
     }
 
+    /// Stops it where it stands, or lets it go on: it does not notice.
+    pub fn freeze(&self, freeze: bool) -> Result<()> {
+        signal(self.pid(), if freeze { Signal::STOP } else { Signal::CONT })
+    }
+
     /// SIGKILL, wherever it stands.
     pub fn kill(self) {
         self.0.kill();

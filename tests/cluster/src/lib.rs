@@ -16,7 +16,7 @@ mod run;
 mod scene;
 
 pub use api::{
-    Api, CONFIG_MAPS, ECHOES, EVENTS, Event, JOURNALS, KINDS, NAMESPACES, REPORT_JOBS,
+    Api, CONFIG_MAPS, ECHOES, EVENTS, Event, JOURNALS, KINDS, LEASES, NAMESPACES, REPORT_JOBS,
     ROLE_BINDINGS, Resource,
 };
 pub use artifacts::{host_binary, output, plugin};
