@@ -118,7 +118,10 @@ fn replica_name(text: &str) -> Result<String, String> {
     if fits && edge(text.chars().next()) && edge(text.chars().next_back()) {
         Ok(text.to_owned())
     } else {
-        Err("a replica's name is a DNS label: at most 63 of a-z, 0-9 and `-`, not at the ends".to_owned())
+        Err(
+            "a replica's name is a DNS label: at most 63 of a-z, 0-9 and `-`, not at the ends"
+                .to_owned(),
+        )
     }
 }
 

@@ -170,7 +170,14 @@ pub(crate) fn start(
     tracing::info!(replica = %me.name, lease = %settings.duration, "contending for mappings");
     let driver = Driver {
         replica: me.name.as_str().into(),
-        requests: Requests::new(renewals, claims, namespace, &me.name, watch.store().clone(), answers),
+        requests: Requests::new(
+            renewals,
+            claims,
+            namespace,
+            &me.name,
+            watch.store().clone(),
+            answers,
+        ),
         leases: Leases::new(me, settings),
         settings,
         namespace: namespace.to_owned(),
@@ -300,10 +307,16 @@ impl Driver {
         let held = self.leases.held();
         let said = &self.said;
         self.granted.retain(|mapping, granted| {
-            let stays = held.get(mapping).is_some_and(|held| held.term == granted.fence.term());
+            let stays = held
+                .get(mapping)
+                .is_some_and(|held| held.term == granted.fence.term());
             if !stays {
                 granted.fence.close();
-                tracing::info!(mapping, term = granted.fence.term(), "the claim is given up");
+                tracing::info!(
+                    mapping,
+                    term = granted.fence.term(),
+                    "the claim is given up"
+                );
                 let _ = said.send(Said::Lost(mapping.clone()));
             }
             stays
@@ -354,7 +367,10 @@ impl Driver {
                 self.allow()
             ),
             Standing::Contending(why) if self.epoch > 0 || !why.is_empty() => {
-                tracing::warn!(ready = false, "this replica has no Lease and contends for it; nothing is passed: {why}");
+                tracing::warn!(
+                    ready = false,
+                    "this replica has no Lease and contends for it; nothing is passed: {why}"
+                );
             }
             Standing::Contending(_) => {}
             Standing::Holding => tracing::info!(ready = shown.synced, "this replica has its Lease"),
@@ -367,10 +383,21 @@ impl Driver {
 
 /// What can stand in an object's name, of a machine's.
 fn label(host: &str) -> String {
-    let valid = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let valid = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
     let label: String = host.chars().take(60).map(valid).collect();
     let label = label.trim_matches('-');
-    if label.is_empty() { "guesthouse" } else { label }.to_owned()
+    if label.is_empty() {
+        "guesthouse"
+    } else {
+        label
+    }
+    .to_owned()
 }
 
 /// Something that another process does not come up with: std seeds its hashers from the system.
@@ -386,7 +413,12 @@ mod tests {
 
     #[test]
     fn a_machines_name_becomes_a_part_of_an_objects_name() {
-        for (host, wanted) in [("Pod-0", "pod-0"), ("a_b.local", "a-b-local"), ("", "guesthouse"), ("--", "guesthouse")] {
+        for (host, wanted) in [
+            ("Pod-0", "pod-0"),
+            ("a_b.local", "a-b-local"),
+            ("", "guesthouse"),
+            ("--", "guesthouse"),
+        ] {
             assert_eq!(label(host), wanted);
         }
     }

@@ -91,7 +91,10 @@ impl Outgoing {
 
 /// Not begun, since another replica may have the mapping.
 pub(crate) fn not_ours() -> Sent {
-    Sent::NotSent(Cause::new("LeaseLost", "this replica has lost its Lease, or the claim to this mapping"))
+    Sent::NotSent(Cause::new(
+        "LeaseLost",
+        "this replica has lost its Lease, or the claim to this mapping",
+    ))
 }
 
 /// Reads an answer to its end, keeping no more of it than the grant lets through.

@@ -19,7 +19,13 @@ pub(crate) fn pass_begins(terms: &Terms, object: &ObjectKey, fence: &Fence) {
 }
 
 /// One line about a pass.
-pub(crate) fn pass_ended(terms: &Terms, object: &ObjectKey, end: &End, took: Duration, fence: &Fence) {
+pub(crate) fn pass_ended(
+    terms: &Terms,
+    object: &ObjectKey,
+    end: &End,
+    took: Duration,
+    fence: &Fence,
+) {
     let (term, replica) = (fence.term(), fence.replica());
     let cause = end
         .cause

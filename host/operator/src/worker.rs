@@ -71,7 +71,13 @@ pub(crate) async fn run(shop: Arc<Shop>, job: Assignment, reports: UnboundedSend
         reports: &reports,
     };
     let end = worker.drive(job.begin.clone()).await;
-    trace::pass_ended(&job.terms, &job.key.object, &end, started.elapsed(), &job.fence);
+    trace::pass_ended(
+        &job.terms,
+        &job.key.object,
+        &end,
+        started.elapsed(),
+        &job.fence,
+    );
     // The supervisor only goes away with the process.
     let _ = reports.send(Report::Ended(job.key, Box::new(end)));
 }
@@ -296,7 +302,10 @@ impl Worker<'_> {
 
 /// Whether others can see that the step was made.
 fn has_effect(action: &StepAction) -> bool {
-    !matches!(action, StepAction::Read | StepAction::Call(_) | StepAction::End(_))
+    !matches!(
+        action,
+        StepAction::Read | StepAction::Call(_) | StepAction::End(_)
+    )
 }
 
 /// Another replica may have the mapping by now: to the pass the API server is away, and so it ends without a trace.

@@ -46,6 +46,12 @@ pub const ROLE_BINDINGS: Resource = resource(
     "ClusterRoleBinding",
     "clusterrolebindings",
 );
+/// What RBAC can grant over all namespaces.
+pub const ROLES: Resource = resource(
+    "rbac.authorization.k8s.io/v1",
+    "ClusterRole",
+    "clusterroles",
+);
 /// Namespaces; themselves in none.
 pub const NAMESPACES: Resource = resource("v1", "Namespace", "namespaces");
 /// Definitions of kinds; in no namespace.

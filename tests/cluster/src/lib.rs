@@ -17,7 +17,7 @@ mod scene;
 
 pub use api::{
     Api, CONFIG_MAPS, ECHOES, EVENTS, Event, JOURNALS, KINDS, LEASES, NAMESPACES, REPORT_JOBS,
-    ROLE_BINDINGS, Resource,
+    ROLE_BINDINGS, ROLES, Resource,
 };
 pub use artifacts::{host_binary, output, plugin};
 pub use host::{Arguments, Host};

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Action, Answer, Asked, Boot, Held, LeaseOf, Leases, Plan, Record, Request, view::Owner};
+use super::{
+    Action, Answer, Asked, Boot, Held, LeaseOf, Leases, Plan, Record, Request, view::Owner,
+};
 use crate::{keys::Hash, units::Span};
 
 /// The replica that a mapping belongs to: the one with the highest hash. Every replica comes to the same answer, and one that
@@ -29,7 +31,10 @@ impl Leases {
         let live = self.view.live(Some(&self.me.name), now);
         for stored in self.view.over(now) {
             let of = stored.record.of.clone();
-            let cleaner = belongs(&of.object_name(), live.iter().map(|(name, _)| name.as_str()));
+            let cleaner = belongs(
+                &of.object_name(),
+                live.iter().map(|(name, _)| name.as_str()),
+            );
             if cleaner == Some(self.me.name.as_str()) && self.may_ask(&of, now) {
                 self.ask_other(Action::Delete(of.clone(), stored.base), of, None, out);
             }
@@ -37,7 +42,9 @@ impl Leases {
     }
 
     pub(super) fn step_claims(&mut self, now: Boot, out: &mut Vec<Request>) {
-        let live = self.view.live((!self.leaving).then_some(self.me.name.as_str()), now);
+        let live = self
+            .view
+            .live((!self.leaving).then_some(self.me.name.as_str()), now);
         self.refresh_plan(&live);
         self.start_moves(&live, now);
         for mapping in std::mem::take(&mut self.drained) {
@@ -67,7 +74,8 @@ impl Leases {
         let of = self.mappings.iter().filter_map(to).collect();
         self.plan = Plan { replicas, of };
         let plan = &self.plan;
-        self.kept.retain(|mapping, to| plan.of.get(mapping) == Some(to));
+        self.kept
+            .retain(|mapping, to| plan.of.get(mapping) == Some(to));
     }
 
     /// Begins to drain what is another's, a few at a time; what is configured no more, or all if this replica leaves.
@@ -88,7 +96,10 @@ impl Leases {
                 continue;
             }
             // One that has just come may be gone in a moment.
-            let since = live.iter().find(|(name, _)| name == to).map(|(_, since)| *since);
+            let since = live
+                .iter()
+                .find(|(name, _)| name == to)
+                .map(|(_, since)| *since);
             let settled = since.unwrap_or(now).after(self.settings.renew);
             if now < settled {
                 wake = wake.min(settled);
@@ -102,7 +113,9 @@ impl Leases {
 
     fn step_claim(&mut self, mapping: &str, now: Boot, out: &mut Vec<Request>) {
         let of = LeaseOf::Claim(mapping.to_owned());
-        let owner = self.view.owner(mapping, &self.me, self.settings.duration, now);
+        let owner = self
+            .view
+            .owner(mapping, &self.me, self.settings.duration, now);
         if owner == Owner::Other {
             self.free.remove(mapping);
             return;
@@ -126,7 +139,9 @@ impl Leases {
             return;
         };
         // The one it belongs to has its time to take it; what it does not take must not lie.
-        let patience = free_since.after(self.settings.duration).after(self.settings.renew);
+        let patience = free_since
+            .after(self.settings.duration)
+            .after(self.settings.renew);
         if now >= patience {
             self.kept.insert(mapping.to_owned(), to);
             self.take(mapping, free_since, out);
@@ -145,7 +160,12 @@ impl Leases {
             duration: Span(0),
         };
         let write = Action::Write(found.map(|stored| stored.base.clone()), record);
-        self.ask_other(write, LeaseOf::Claim(mapping.to_owned()), Some(free_since), out);
+        self.ask_other(
+            write,
+            LeaseOf::Claim(mapping.to_owned()),
+            Some(free_since),
+            out,
+        );
     }
 
     fn give_up(&mut self, mapping: &str, out: &mut Vec<Request>) {
@@ -160,7 +180,13 @@ impl Leases {
         self.ask_other(write, LeaseOf::Claim(mapping.to_owned()), None, out);
     }
 
-    fn ask_other(&mut self, action: Action, of: LeaseOf, take: Option<Boot>, out: &mut Vec<Request>) {
+    fn ask_other(
+        &mut self,
+        action: Action,
+        of: LeaseOf,
+        take: Option<Boot>,
+        out: &mut Vec<Request>,
+    ) {
         let id = self.ask(action, out);
         self.asked.insert(id, Asked { of, take });
     }

@@ -174,7 +174,8 @@ impl Leases {
     pub fn runs_until(&self) -> Boot {
         let sent = self.own.sent;
         sent.map_or(Boot(0), |sent| {
-            sent.after(self.settings.duration).before(self.settings.margin)
+            sent.after(self.settings.duration)
+                .before(self.settings.margin)
         })
     }
 

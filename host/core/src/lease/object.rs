@@ -31,7 +31,11 @@ impl Record {
     /// The whole object to send. `base` goes with it, so that the server checks both uid and version: a PUT to a Lease that
     /// is gone would create it otherwise.
     pub fn object(&self, base: Option<&Base>, namespace: &str, wall: Time) -> String {
-        let now = format!("{}.{:06}Z", &wall.seconds()[..19], wall.0.rem_euclid(1000) * 1000);
+        let now = format!(
+            "{}.{:06}Z",
+            &wall.seconds()[..19],
+            wall.0.rem_euclid(1000) * 1000
+        );
         let (label, mut annotations) = match &self.of {
             LeaseOf::Replica(_) => ("replica", BTreeMap::new()),
             LeaseOf::Claim(mapping) => ("claim", BTreeMap::from([(MAPPING, mapping.as_str())])),
@@ -47,7 +51,8 @@ impl Record {
             metadata["uid"] = base.uid.as_str().into();
             metadata["resourceVersion"] = base.version.as_str().into();
         }
-        let mut spec = json!({"leaseTransitions": self.term.min(i32::MAX as u64), "renewTime": now});
+        let mut spec =
+            json!({"leaseTransitions": self.term.min(i32::MAX as u64), "renewTime": now});
         if let Some(holder) = &self.holder {
             spec["holderIdentity"] = holder.to_string().into();
         }
@@ -100,7 +105,10 @@ impl Stored {
         let (metadata, spec) = (lease.metadata, lease.spec);
         let of = match metadata.labels.get(LEASE_LABEL)?.as_str() {
             "replica" => LeaseOf::Replica(
-                metadata.name.strip_prefix("guesthouse-replica-")?.to_owned(),
+                metadata
+                    .name
+                    .strip_prefix("guesthouse-replica-")?
+                    .to_owned(),
             ),
             "claim" => LeaseOf::Claim(metadata.annotations.get(MAPPING)?.clone()),
             _ => return None,
@@ -173,8 +181,14 @@ mod tests {
     fn times_have_the_form_of_a_micro_time_and_a_new_lease_names_no_state() {
         let at = Time::parse("2026-11-29T21:53:00.045Z").unwrap();
         let text = record(LeaseOf::Claim("m".into()), None).object(None, "ns", at);
-        assert!(text.contains(r#""renewTime":"2026-11-29T21:53:00.045000Z""#), "{text}");
-        assert!(!text.contains("uid") && !text.contains("resourceVersion"), "{text}");
+        assert!(
+            text.contains(r#""renewTime":"2026-11-29T21:53:00.045000Z""#),
+            "{text}"
+        );
+        assert!(
+            !text.contains("uid") && !text.contains("resourceVersion"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -188,7 +202,13 @@ mod tests {
             Time(0),
         );
         assert!(Stored::parse(&text).is_some());
-        assert_eq!(Stored::parse(&text.replace("guesthouse.dev/lease", "x/y")), None);
-        assert_eq!(Stored::parse(&text.replace("guesthouse-replica-", "other-")), None);
+        assert_eq!(
+            Stored::parse(&text.replace("guesthouse.dev/lease", "x/y")),
+            None
+        );
+        assert_eq!(
+            Stored::parse(&text.replace("guesthouse-replica-", "other-")),
+            None
+        );
     }
 }

@@ -82,7 +82,12 @@ impl Leases {
                 self.own.left = true;
                 return;
             };
-            self.ask_own(Action::Delete(self.own_lease(), base), What::Delete, now, out);
+            self.ask_own(
+                Action::Delete(self.own_lease(), base),
+                What::Delete,
+                now,
+                out,
+            );
             return;
         }
         if now < self.own.due {
@@ -130,7 +135,11 @@ impl Leases {
             (What::Write { .. }, Answer::Done(None) | Answer::Conflict)
             | (What::Read, Answer::Conflict) => {
                 // What is refused again after a read is nothing to be hasty about.
-                let pause = if self.own.conflicts > 0 { self.settings.retry } else { Span(0) };
+                let pause = if self.own.conflicts > 0 {
+                    self.settings.retry
+                } else {
+                    Span(0)
+                };
                 self.own.conflicts += 1;
                 (self.own.reread, self.own.due) = (true, now.after(pause));
             }
@@ -201,7 +210,12 @@ impl Leases {
                 *base == stored.base && now >= since.after(stored.record.duration)
             });
             if !over {
-                if self.own.rival.as_ref().is_none_or(|(base, _)| *base != stored.base) {
+                if self
+                    .own
+                    .rival
+                    .as_ref()
+                    .is_none_or(|(base, _)| *base != stored.base)
+                {
                     self.own.rival = Some((stored.base, now));
                 }
                 let message = format!("another process runs as replica {}: {other}", self.me.name);

@@ -54,7 +54,8 @@ impl View {
                 if let Some(gone) = self.replicas.remove(name)
                     && let Some(holder) = gone.stored.record.holder
                 {
-                    self.ghosts.insert(holder, now.after(gone.stored.record.duration));
+                    self.ghosts
+                        .insert(holder, now.after(gone.stored.record.duration));
                 }
             }
         }

@@ -64,7 +64,10 @@ mod tests {
     #[test]
     fn a_fence_shuts_by_time_and_for_good_when_it_is_closed() {
         let until = Arc::new(AtomicU64::new(Boot::NEVER.0));
-        let (fence, other) = (Fence::new(&until, 1, &"a".into()), Fence::new(&until, 1, &"a".into()));
+        let (fence, other) = (
+            Fence::new(&until, 1, &"a".into()),
+            Fence::new(&until, 1, &"a".into()),
+        );
         assert!(fence.allows());
         until.store(clock::boot().0, Ordering::SeqCst);
         assert!(!fence.allows(), "its time is over");

@@ -46,7 +46,13 @@ impl Check {
     async fn wait(&self, api: &Api) -> Result<(), RequestError> {
         let host = Identity::Host;
         let listed = api
-            .list(&host, &self.resource, &self.scope, View::Metadata, usize::MAX)
+            .list(
+                &host,
+                &self.resource,
+                &self.scope,
+                View::Metadata,
+                usize::MAX,
+            )
             .await?;
         let as_of = version_number(&listed.resource_version).unwrap_or(0);
         let mut wanted = HashMap::with_capacity(listed.items.len());
@@ -95,9 +101,60 @@ impl Check {
     async fn read(&self, api: &Api, behind: Vec<ObjectKey>) {
         for key in behind {
             let (namespace, name) = (key.namespace(), key.name());
-            if let Ok(raw) = api.get(&Identity::Host, &self.resource, namespace, name).await {
+            if let Ok(raw) = api
+                .get(&Identity::Host, &self.resource, namespace, name)
+                .await
+            {
                 let _ = self.store.absorb(raw.as_bytes());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(name: &str, version: u64) -> String {
+        format!(
+            r#"{{"apiVersion":"g/v1","kind":"Thing","metadata":{{"namespace":"ns","name":"{name}","uid":"{name}","resourceVersion":"{version}"}}}}"#
+        )
+    }
+
+    fn check(whole: bool) -> Check {
+        Check {
+            resource: Arc::new(crate::journals::resource()),
+            scope: Scope::all(),
+            store: Arc::default(),
+            whole,
+        }
+    }
+
+    #[test]
+    fn a_store_is_in_step_when_it_holds_what_was_listed_or_its_watch_is_past_the_list() {
+        let check = check(true);
+        let key = |name: &str| ObjectKey::new("ns", name);
+        let wanted = HashMap::from([(key("a"), 5), (key("b"), 7)]);
+        let put = |name: &str, version| check.store.absorb(object(name, version).as_bytes());
+        put("a", 5).unwrap();
+        assert_eq!(check.behind(&wanted, 10), [key("b")], "absent");
+        put("b", 6).unwrap();
+        assert_eq!(check.behind(&wanted, 10), [key("b")], "an older state");
+        put("b", 8).unwrap();
+        assert!(
+            check.behind(&wanted, 10).is_empty(),
+            "a newer one is as good"
+        );
+        put("c", 4).unwrap();
+        assert_eq!(check.behind(&wanted, 10), [key("c")], "gone at the server");
+        check.store.bookmark("10");
+        assert!(check.behind(&wanted, 10).is_empty());
+    }
+
+    #[test]
+    fn a_part_of_a_store_says_nothing_about_what_else_it_holds() {
+        let check = check(false);
+        check.store.absorb(object("c", 4).as_bytes()).unwrap();
+        assert!(check.behind(&HashMap::new(), 10).is_empty());
     }
 }

@@ -72,7 +72,11 @@ impl Requests {
             Action::Read(of) | Action::Delete(of, _) => of,
             Action::Write(_, record) => &record.of,
         };
-        let desk = if *of == self.own { &self.renewals } else { &self.claims };
+        let desk = if *of == self.own {
+            &self.renewals
+        } else {
+            &self.claims
+        };
         let (desk, answers) = (desk.clone(), self.answers.clone());
         tokio::spawn(async move {
             let answer = desk.ask(request.action).await.unwrap_or_else(refused);
@@ -86,7 +90,10 @@ impl Desk {
         let (host, resource, namespace) = (&Identity::Host, &*self.resource, &*self.namespace);
         match action {
             Action::Read(of) => {
-                let found = self.api.get(host, resource, namespace, &of.object_name()).await;
+                let found = self
+                    .api
+                    .get(host, resource, namespace, &of.object_name())
+                    .await;
                 match found {
                     Ok(raw) => Ok(Answer::Done(Stored::parse(&raw))),
                     Err(RequestError::NotFound(_)) => Ok(Answer::Done(None)),
@@ -99,7 +106,9 @@ impl Desk {
                     None => self.api.create(host, resource, namespace, body).await?,
                     Some(_) => {
                         let name = record.of.object_name();
-                        self.api.replace(host, resource, namespace, &name, body).await?
+                        self.api
+                            .replace(host, resource, namespace, &name, body)
+                            .await?
                     }
                 };
                 let stored = Stored::parse(answer.text()?);
@@ -116,7 +125,14 @@ impl Desk {
                 let name = of.object_name();
                 let deleted = self
                     .api
-                    .delete(host, resource, namespace, &name, only, Propagation::Background)
+                    .delete(
+                        host,
+                        resource,
+                        namespace,
+                        &name,
+                        only,
+                        Propagation::Background,
+                    )
                     .await;
                 match deleted {
                     Ok(_) | Err(RequestError::NotFound(_)) => Ok(Answer::Done(None)),

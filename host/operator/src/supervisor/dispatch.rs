@@ -27,7 +27,8 @@ impl Supervisor {
             let key = job.key.clone();
             match self.assignment(job) {
                 Ok(assignment) => {
-                    self.ownership.begun(key.mapping, &assignment.terms.mapping.name);
+                    self.ownership
+                        .begun(key.mapping, &assignment.terms.mapping.name);
                     tokio::spawn(worker::run(
                         self.shop.clone(),
                         assignment,
@@ -61,7 +62,10 @@ impl Supervisor {
             .serving
             .clone()
             .ok_or("its mapping does not serve")?;
-        let fence = self.ownership.fence(name).ok_or("its mapping is another replica's")?;
+        let fence = self
+            .ownership
+            .fence(name)
+            .ok_or("its mapping is another replica's")?;
         let object = job.key.object.clone();
         let scope = runtime
             .scopes

@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use guesthouse_tests::{
-    Arguments, ECHOES, Host, LEASES, Plane, Scene, now_ms, scenario, scenario_on,
+    Arguments, ECHOES, Host, LEASES, Plane, ROLE_BINDINGS, ROLES, Scene, now_ms, scenario,
+    scenario_on,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -91,7 +92,9 @@ fn a_replica_frozen_beyond_its_lease_writes_nothing_of_its_old_term_when_it_goes
         scene
             .until("it has a Lease again", || {
                 let log = scene.log()?.split_off(position);
-                Ok(log.iter().any(|line| line["message"] == "this replica has its Lease"))
+                Ok(log
+                    .iter()
+                    .any(|line| line["message"] == "this replica has its Lease"))
             })
             .await?;
         // The passes it was in the middle of end.
@@ -100,7 +103,10 @@ fn a_replica_frozen_beyond_its_lease_writes_nothing_of_its_old_term_when_it_goes
                 let log = scene.log()?;
                 let of = |message: &str| {
                     let old = |line: &&Value| line["replica"] == "a" && line["term"] == term;
-                    log.iter().filter(old).filter(|line| line["message"] == message).count()
+                    log.iter()
+                        .filter(old)
+                        .filter(|line| line["message"] == message)
+                        .count()
                 };
                 Ok(of("pass begins") == of("pass"))
             })
@@ -152,7 +158,10 @@ fn an_api_server_frozen_beyond_the_lease_stops_effects_in_time_and_all_go_on_aft
             .iter()
             .filter(|(_, at)| at.iter().any(|at| (ends..thawed).contains(at)))
             .collect();
-        ensure!(after.is_empty(), "effects beyond the lease, which ended at {ends}: {after:?}");
+        ensure!(
+            after.is_empty(),
+            "effects beyond the lease, which ended at {ends}: {after:?}"
+        );
         ensure!(stats.made < 40, "all was done before the right ended");
         scene.exporter.delay(0);
         done(scene, 40).await?;
@@ -181,7 +190,10 @@ fn three_replicas_share_twelve_mappings_and_only_the_share_of_a_dead_one_moves()
         let after = spread(scene, &names, &["b", "c"]).await?;
         for (mapping, (holder, term)) in &shares {
             if *holder != dead {
-                ensure!(after[mapping] == (holder.clone(), *term), "{mapping} moved: {shares:?} {after:?}");
+                ensure!(
+                    after[mapping] == (holder.clone(), *term),
+                    "{mapping} moved: {shares:?} {after:?}"
+                );
             }
         }
         Ok(())
@@ -231,6 +243,64 @@ fn a_lease_that_is_taken_away_is_contended_for_again_and_work_goes_on() -> Resul
 }
 
 #[test]
+fn without_rights_to_leases_nothing_is_passed_unless_they_are_off() -> Result<()> {
+    scenario("lease-rights", async |scene| {
+        let rules =
+            |groups: &[&str]| json!([{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}]);
+        let few = [
+            "",
+            "batch.acme.io",
+            "guesthouse.dev",
+            "events.k8s.io",
+            "apiextensions.k8s.io",
+        ];
+        let role = json!({"metadata": {"name": "leaseless"}, "rules": rules(&few)});
+        scene.api.create(ROLES, "", role).await?;
+        let binding = json!({
+            "metadata": {"name": "leaseless"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "leaseless"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "leaseless"}],
+        });
+        scene.api.create(ROLE_BINDINGS, "", binding).await?;
+        let kubeconfig = Some(scene.nobody("leaseless")?);
+        scene.map_report_jobs().await?;
+        scene.job("alone", json!({})).await?;
+        let host = scene.host_with(&Arguments {
+            kubeconfig: kubeconfig.clone(),
+            ..Arguments::with(&["--leases", "off"])
+        })?;
+        scene.done("alone").await?;
+        scene.stop(host).await?;
+
+        scene.job("shared", json!({})).await?;
+        let position = scene.log()?.len();
+        let _host = scene.host_with(&Arguments {
+            kubeconfig,
+            ..Arguments::replica("a")
+        })?;
+        scene
+            .until("it says what to allow", || {
+                let says = |line: &Value| {
+                    let text = line["message"].as_str().unwrap_or_default();
+                    text.contains("leases.coordination.k8s.io") && text.contains("--leases=off")
+                };
+                Ok(scene.log()?.split_off(position).iter().any(says))
+            })
+            .await?;
+        ensure!(
+            scene.passes_since(position)?.is_empty(),
+            "passed without a Lease"
+        );
+        let mut all = few.to_vec();
+        all.push("coordination.k8s.io");
+        let rights = json!({"rules": rules(&all)});
+        scene.api.patch(ROLES, "", "leaseless", rights).await?;
+        scene.done("shared").await?;
+        Ok(())
+    })
+}
+
+#[test]
 fn three_hundred_reports_are_made_once_each_while_the_leader_is_killed_or_frozen_five_times()
 -> Result<()> {
     scenario("lease-five", async |scene| {
@@ -254,7 +324,10 @@ fn three_hundred_reports_are_made_once_each_while_the_leader_is_killed_or_frozen
             if let Some(before) = frozen.take() {
                 hosts[&before].freeze(false)?;
             }
-            println!("fault {fault} on {leader} at {} reports", scene.exporter.stats().made);
+            println!(
+                "fault {fault} on {leader} at {} reports",
+                scene.exporter.stats().made
+            );
             if fault % 2 == 1 {
                 hosts.remove(&leader).context("the leader runs")?.kill();
                 let name = format!("r{next}");
@@ -274,11 +347,17 @@ fn three_hundred_reports_are_made_once_each_while_the_leader_is_killed_or_frozen
         if let Some(before) = frozen {
             hosts[&before].freeze(false)?;
         }
-        ensure!(scene.exporter.stats().made < 300, "all was done before the last fault");
+        ensure!(
+            scene.exporter.stats().made < 300,
+            "all was done before the last fault"
+        );
         done(scene, 300).await?;
         begins_in_order(scene)?;
         let stats = scene.exporter.stats();
-        println!("{} made, {} repeats, {} duplicates", stats.made, stats.repeats, stats.duplicates);
+        println!(
+            "{} made, {} repeats, {} duplicates",
+            stats.made, stats.repeats, stats.duplicates
+        );
         Ok(())
     })
 }
@@ -307,7 +386,9 @@ fn named(lease: &Value) -> String {
 }
 
 fn term(lease: &Value) -> u64 {
-    lease["spec"]["leaseTransitions"].as_u64().unwrap_or_default()
+    lease["spec"]["leaseTransitions"]
+        .as_u64()
+        .unwrap_or_default()
 }
 
 async fn holder(scene: &Scene<'_>, mapping: &str) -> Result<String> {
@@ -348,10 +429,12 @@ async fn spread(
                     shares.insert(mapping.to_owned(), (named(&lease), term(&lease)));
                 }
             }
-            let has = |replica: &&str| shares.values().any(|(holder, _)| holder == replica);
+            let has = |replica: &str| shares.values().any(|(holder, _)| holder == replica);
             let ours = |(holder, _): &(String, u64)| replicas.contains(&holder.as_str());
-            let all = mappings.iter().all(|mapping| shares.get(mapping).is_some_and(ours));
-            Ok((all && replicas.iter().all(|r| has(&r))).then_some(shares))
+            let all = mappings
+                .iter()
+                .all(|mapping| shares.get(mapping).is_some_and(ours));
+            Ok((all && replicas.iter().all(|r| has(r))).then_some(shares))
         })
         .await
 }
@@ -383,7 +466,10 @@ async fn done(scene: &Scene<'_>, count: usize) -> Result<()> {
 /// Each report was made, and made once.
 fn once(scene: &Scene<'_>, count: usize) -> Result<()> {
     let stats = scene.exporter.stats();
-    ensure!((stats.made, stats.duplicates) == (count as u64, 0), "{stats:?}");
+    ensure!(
+        (stats.made, stats.duplicates) == (count as u64, 0),
+        "{stats:?}"
+    );
     Ok(())
 }
 
@@ -398,15 +484,21 @@ fn replicas_of(passes: &[Value]) -> Vec<String> {
     replicas
 }
 
-/// When each pass began, by mapping: (time, term, replica).
-fn begins(scene: &Scene<'_>) -> Result<BTreeMap<String, Vec<(String, u64, String)>>> {
-    let mut begins: BTreeMap<String, Vec<(String, u64, String)>> = BTreeMap::new();
+/// When a pass began, under which term and on which replica.
+type Begin = (String, u64, String);
+
+/// When passes began, by mapping and in order.
+fn begins(scene: &Scene<'_>) -> Result<BTreeMap<String, Vec<Begin>>> {
+    let mut begins: BTreeMap<String, Vec<Begin>> = BTreeMap::new();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     for line in scene.log()? {
         if line["message"] == "pass begins" {
             let term = line["term"].as_u64().unwrap_or_default();
             let begin = (text(&line["timestamp"]), term, text(&line["replica"]));
-            begins.entry(text(&line["mapping"])).or_default().push(begin);
+            begins
+                .entry(text(&line["mapping"]))
+                .or_default()
+                .push(begin);
         }
     }
     begins.values_mut().for_each(|all| all.sort());
@@ -436,14 +528,23 @@ fn one_at_a_time(scene: &Scene<'_>) -> Result<()> {
     let mut open: BTreeMap<String, (u64, String)> = BTreeMap::new();
     for line in &log {
         let object = format!("{} {}", line["mapping"], line["object"]);
-        let who = (line["term"].as_u64().unwrap_or_default(), line["replica"].to_string());
+        let who = (
+            line["term"].as_u64().unwrap_or_default(),
+            line["replica"].to_string(),
+        );
         if line["message"] == "pass" {
-            ensure!(open.remove(&object) == Some(who), "ended without a beginning, or twice: {line}");
+            ensure!(
+                open.remove(&object) == Some(who),
+                "ended without a beginning, or twice: {line}"
+            );
             continue;
         }
         // One that was killed leaves its passes open; its term is over.
         let other = open.insert(object, who.clone());
-        ensure!(other.as_ref().is_none_or(|(term, _)| *term < who.0), "{line} while {other:?} ran");
+        ensure!(
+            other.as_ref().is_none_or(|(term, _)| *term < who.0),
+            "{line} while {other:?} ran"
+        );
     }
     Ok(())
 }

@@ -28,12 +28,17 @@ impl Desk {
         match action {
             Action::Read(of) => Answer::Done(self.server.get(of).cloned()),
             Action::Write(base, record) => {
-                let found = self.server.get(&record.of).map(|stored| stored.base.clone());
+                let found = self
+                    .server
+                    .get(&record.of)
+                    .map(|stored| stored.base.clone());
                 if found != *base {
                     return Answer::Conflict;
                 }
                 let base = Base {
-                    uid: base.as_ref().map_or(format!("u{}", self.revision), |b| b.uid.clone()),
+                    uid: base
+                        .as_ref()
+                        .map_or(format!("u{}", self.revision), |b| b.uid.clone()),
                     version: self.revision.to_string(),
                 };
                 let stored = Stored {
@@ -52,7 +57,10 @@ impl Desk {
 
     /// Another's write, seen at once.
     fn other(&mut self, record: Record) {
-        let base = self.server.get(&record.of).map(|stored| stored.base.clone());
+        let base = self
+            .server
+            .get(&record.of)
+            .map(|stored| stored.base.clone());
         let of = record.of.clone();
         let Answer::Done(stored) = self.serve(&Action::Write(base, record)) else {
             panic!("a write that names the last state")
@@ -155,15 +163,35 @@ fn a_renewal_that_hangs_ends_the_right_in_time_and_its_late_answer_brings_no_cla
     assert_eq!(desk.leases.held()["m0"].term, 2);
 }
 
+#[test]
+fn a_claim_whose_answer_comes_after_the_lease_was_lost_is_not_had() {
+    let mut desk = Desk::new(1);
+    let own = desk.leases.step(desk.now).remove(0);
+    let answer = desk.serve(&own.action);
+    desk.leases.told(own.id, answer, desk.now);
+    let taking = desk.leases.step(desk.now).remove(0);
+    let answer = desk.serve(&taking.action);
+    desk.now = desk.now.after(SETTINGS.duration);
+    desk.leases.told(taking.id, answer, desk.now);
+    assert!(desk.leases.held().is_empty());
+}
+
 /// kuberhealthy#1533
 #[test]
 fn a_lease_that_was_taken_away_is_contended_for_again_and_the_standing_says_so() {
     let mut desk = Desk::new(1);
     desk.settle();
     desk.other(replica("a", None));
-    assert_eq!(desk.leases.standing(), Standing::Holding, "seen, but a read decides");
+    assert_eq!(
+        desk.leases.standing(),
+        Standing::Holding,
+        "seen, but a read decides"
+    );
     let requests = desk.leases.step(desk.now);
-    assert_eq!(requests[0].action, Action::Read(LeaseOf::Replica("a".into())));
+    assert_eq!(
+        requests[0].action,
+        Action::Read(LeaseOf::Replica("a".into()))
+    );
     let answer = desk.serve(&requests[0].action);
     desk.leases.told(requests[0].id, answer, desk.now);
     assert_eq!(desk.leases.standing(), Standing::Contending(String::new()));
@@ -177,7 +205,8 @@ fn a_lease_that_was_taken_away_is_contended_for_again_and_the_standing_says_so()
 fn what_is_forbidden_is_said_and_asked_for_again() {
     let mut desk = Desk::new(1);
     let request = desk.leases.step(desk.now).remove(0);
-    desk.leases.told(request.id, Answer::Forbidden("no".into()), desk.now);
+    desk.leases
+        .told(request.id, Answer::Forbidden("no".into()), desk.now);
     assert_eq!(desk.leases.standing(), Standing::Forbidden("no".into()));
     assert!(desk.leases.step(desk.now).is_empty());
     desk.pass(SETTINGS.renew);
@@ -198,7 +227,10 @@ fn one_that_ran_out_is_ended_by_name_of_its_last_state_before_its_claim_is_taken
     let base = desk.server[&of].base.clone();
     desk.serve(&Action::Write(Some(base), replica("b", Some(holder("b")))));
     desk.pass(Span::from_secs(60));
-    assert!(desk.leases.held().is_empty(), "its watch was late and it took what another has");
+    assert!(
+        desk.leases.held().is_empty(),
+        "its watch was late and it took what another has"
+    );
     // Once it is seen, and runs out for good, it is.
     let stored = desk.server[&of].clone();
     desk.leases.saw(&of, Some(stored), desk.now);
@@ -216,7 +248,8 @@ fn a_replica_whose_lease_was_deleted_by_hand_keeps_its_claims_until_it_must_have
     desk.other(replica("b", Some(holder("b"))));
     desk.other(claim("m0", Some(holder("b")), 1));
     desk.settle();
-    desk.leases.saw(&LeaseOf::Replica("b".into()), None, desk.now);
+    desk.leases
+        .saw(&LeaseOf::Replica("b".into()), None, desk.now);
     desk.pass(Span(14_999));
     assert!(desk.leases.held().is_empty());
     desk.pass(Span(1));
@@ -284,11 +317,22 @@ fn leaving_it_gives_up_each_claim_when_it_is_drained_and_its_lease_last() {
     desk.settle();
     desk.leases.leave(desk.now);
     let made = desk.settle();
-    assert!(matches!(&made[..], [Action::Write(_, r)] if r.leaving), "{made:?}");
+    assert!(
+        matches!(&made[..], [Action::Write(_, r)] if r.leaving),
+        "{made:?}"
+    );
     desk.leases.drained("m1");
     desk.settle();
-    assert_eq!(desk.server[&LeaseOf::Claim("m1".into())].record.holder, None);
-    assert!(desk.server[&LeaseOf::Claim("m0".into())].record.holder.is_some());
+    assert_eq!(
+        desk.server[&LeaseOf::Claim("m1".into())].record.holder,
+        None
+    );
+    assert!(
+        desk.server[&LeaseOf::Claim("m0".into())]
+            .record
+            .holder
+            .is_some()
+    );
     assert_eq!(desk.leases.standing(), Standing::Leaving);
     desk.leases.drained("m0");
     desk.settle();

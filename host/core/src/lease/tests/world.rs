@@ -172,12 +172,17 @@ impl World {
         match action {
             Action::Read(of) => Answer::Done(self.server.get(of).cloned()),
             Action::Write(base, record) => {
-                let found = self.server.get(&record.of).map(|stored| stored.base.clone());
+                let found = self
+                    .server
+                    .get(&record.of)
+                    .map(|stored| stored.base.clone());
                 if found != *base {
                     return Answer::Conflict;
                 }
                 self.revision += 1;
-                let uid = base.as_ref().map_or(format!("u{}", self.revision), |base| base.uid.clone());
+                let uid = base
+                    .as_ref()
+                    .map_or(format!("u{}", self.revision), |base| base.uid.clone());
                 if matches!(record.of, LeaseOf::Claim(_)) && record.holder.is_some() {
                     self.takes += 1;
                 }
@@ -261,7 +266,10 @@ impl World {
             }
             6 if live < 5 => self.start(),
             7 if self.with_deletions => {
-                let replicas = self.server.keys().filter(|of| matches!(of, LeaseOf::Replica(_)));
+                let replicas = self
+                    .server
+                    .keys()
+                    .filter(|of| matches!(of, LeaseOf::Replica(_)));
                 let all: Vec<_> = replicas.cloned().collect();
                 if let Some(of) = all.get(self.random.below(all.len() as u64) as usize) {
                     self.revision += 1;
@@ -318,7 +326,12 @@ impl World {
             },
             Event::Drained(_, mapping, term) => {
                 replica.draining.remove(&(mapping.clone(), term));
-                if replica.leases.held().get(&mapping).is_some_and(|held| held.term == term) {
+                if replica
+                    .leases
+                    .held()
+                    .get(&mapping)
+                    .is_some_and(|held| held.term == term)
+                {
                     replica.leases.drained(&mapping);
                 }
             }
@@ -347,7 +360,11 @@ impl World {
     }
 
     fn run_until(&mut self, end: u64) -> Result<(), String> {
-        while self.events.peek().is_some_and(|Reverse((at, ..))| *at <= end) {
+        while self
+            .events
+            .peek()
+            .is_some_and(|Reverse((at, ..))| *at <= end)
+        {
             let Some(Reverse((at, _, event))) = self.events.pop() else {
                 break;
             };
@@ -378,10 +395,17 @@ impl World {
     /// Every mapping is run by one replica.
     fn all_run(&self) -> Result<(), String> {
         let running = self.running();
-        if running.iter().map(|(mapping, _)| *mapping).eq(self.mappings.iter()) {
+        if running
+            .iter()
+            .map(|(mapping, _)| *mapping)
+            .eq(self.mappings.iter())
+        {
             return Ok(());
         }
-        Err(format!("not all are run, but {running:?}; {:?}", self.server))
+        Err(format!(
+            "not all are run, but {running:?}; {:?}",
+            self.server
+        ))
     }
 }
 
@@ -389,7 +413,7 @@ fn holds_under_faults(seed: u64) -> Result<(), String> {
     let mut random = Random(seed ^ 0xabcd);
     let (replicas, mappings) = (2 + random.below(3) as usize, 1 + random.below(6) as usize);
     let mut world = World::new(seed, replicas, mappings);
-    let faults = 60_000 + random.below(60_000);
+    let faults = 40_000 + random.below(50_000);
     world.faults_end = faults;
     for _ in 0..random.below(30) {
         let at = random.below(faults);
@@ -403,10 +427,13 @@ fn holds_under_faults(seed: u64) -> Result<(), String> {
     world.run_until(faults + bound)?;
     world.all_run()?;
     let takes = world.takes;
-    world.run_until(faults + bound + 60_000)?;
+    world.run_until(faults + bound + 3 * SETTINGS.duration.0)?;
     world.all_run()?;
     if world.takes != takes {
-        return Err(format!("claims went to and fro: {takes} then {}", world.takes));
+        return Err(format!(
+            "claims went to and fro: {takes} then {}",
+            world.takes
+        ));
     }
     Ok(())
 }
@@ -414,10 +441,17 @@ fn holds_under_faults(seed: u64) -> Result<(), String> {
 /// java-operator-sdk#2056, KubeOps#677, kopiur#319
 #[test]
 fn no_two_replicas_run_one_mapping_and_all_are_run_again_after_any_faults() {
-    let failed: Vec<_> = (0..2_500)
-        .filter_map(|seed| Some((seed, holds_under_faults(seed).err()?)))
-        .take(3)
-        .collect();
+    let some = |half: u64| {
+        let seeds = (0..2_000).filter(move |seed| seed % 2 == half);
+        let failed = seeds.filter_map(|seed| Some((seed, holds_under_faults(seed).err()?)));
+        failed.take(3).collect::<Vec<_>>()
+    };
+    let failed = std::thread::scope(|scope| {
+        let other = scope.spawn(|| some(1));
+        let mut failed = some(0);
+        failed.extend(other.join().unwrap());
+        failed
+    });
     assert!(failed.is_empty(), "{failed:?}");
 }
 
@@ -432,9 +466,19 @@ fn without_faults_each_mapping_ends_where_it_belongs_and_stays() {
         world.replicas[1].leases.configure(world.mappings.clone());
         world.run_until(60_000).unwrap();
         world.all_run().unwrap();
-        let counts: Vec<_> = world.replicas.iter().map(|r| r.leases.held().len()).collect();
-        assert!(counts.iter().all(|count| (1..=11).contains(count)), "{counts:?}");
+        let counts: Vec<_> = world
+            .replicas
+            .iter()
+            .map(|r| r.leases.held().len())
+            .collect();
+        assert!(
+            counts.iter().all(|count| (1..=11).contains(count)),
+            "{counts:?}"
+        );
         let moved = world.takes - 12;
-        assert_eq!(moved as usize, counts[1], "only the share of the new one moves");
+        assert_eq!(
+            moved as usize, counts[1],
+            "only the share of the new one moves"
+        );
     }
 }
