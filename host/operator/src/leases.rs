@@ -21,7 +21,7 @@ use std::{
 
 use guesthouse_core::{
     identity::Identity,
-    lease::{Answer, Boot, Holder, LEASE_LABEL, LeaseOf, Leases, Settings, Standing, Stored},
+    lease::{Answer, Boot, Held, Holder, LEASE_LABEL, LeaseOf, Leases, Settings, Standing, Stored},
     units::Span,
 };
 use tokio::{
@@ -299,7 +299,8 @@ impl Driver {
     /// Closes what is lost, then extends what is held, then tells.
     fn publish(&mut self) {
         let now = clock::boot();
-        if self.leases.epoch() != self.epoch {
+        let lost = self.leases.epoch() != self.epoch;
+        if lost {
             self.epoch = self.leases.epoch();
             self.until.store(0, Ordering::SeqCst);
             self.until = Arc::default();
@@ -307,9 +308,9 @@ impl Driver {
         let held = self.leases.held();
         let said = &self.said;
         self.granted.retain(|mapping, granted| {
-            let stays = held
-                .get(mapping)
-                .is_some_and(|held| held.term == granted.fence.term());
+            // What is held again after a loss is another hold of it.
+            let same = |held: &Held| held.term == granted.fence.term();
+            let stays = !lost && held.get(mapping).is_some_and(same);
             if !stays {
                 granted.fence.close();
                 tracing::info!(

@@ -29,8 +29,11 @@ fn two_replicas_pass_a_mapping_on_one_of_them_and_sigterm_hands_it_over_without_
         scene.exporter.delay(100);
         create(scene, 30).await?;
         made(scene, 5).await?;
+        // What it had begun it ends; what comes now is the other's.
+        first.terminate()?;
+        create_from(scene, 30, 40).await?;
         scene.stop(first).await?;
-        done(scene, 30).await?;
+        done(scene, 40).await?;
         held_by(scene, "report-jobs", "b").await?;
         one_at_a_time(scene)?;
         let replicas = replicas_of(&scene.passes_since(0)?);
@@ -442,7 +445,11 @@ async fn spread(
 // ---- the work ----
 
 async fn create(scene: &Scene<'_>, count: usize) -> Result<()> {
-    for number in 0..count {
+    create_from(scene, 0, count).await
+}
+
+async fn create_from(scene: &Scene<'_>, first: usize, end: usize) -> Result<()> {
+    for number in first..end {
         scene.job(&format!("job-{number:03}"), json!({})).await?;
     }
     Ok(())
