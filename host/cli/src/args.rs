@@ -88,9 +88,44 @@ pub(crate) struct RunArgs {
     /// Where compiled plugins are kept [default: compiled anew at each start].
     #[arg(long, env = "GUESTHOUSE_CACHE_DIR")]
     pub(crate) cache: Option<PathBuf>,
+    /// A name that no other replica has at the same time; a process started under it takes over at once what an earlier
+    /// one of that name left behind [default: the machine's name and something random].
+    #[arg(long, env = "GUESTHOUSE_REPLICA_NAME", value_parser = replica_name)]
+    pub(crate) replica_name: Option<String>,
+    /// Whether the mappings are shared with other replicas by Leases; `off` only where there is one host at a time, as in
+    /// development.
+    #[arg(long, value_enum, default_value = "on")]
+    pub(crate) leases: OnOff,
+    /// How long a replica's Lease lasts, in seconds.
+    #[arg(long, hide = true, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) lease_seconds: u16,
     /// How the log is written.
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) log_format: LogFormat,
+}
+
+/// A switch.
+#[derive(Clone, Copy, ValueEnum, PartialEq, Eq)]
+pub(crate) enum OnOff {
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
+
+/// What can stand in a Lease's name.
+fn replica_name(text: &str) -> Result<String, String> {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let edge = |c: Option<char>| c.is_some_and(|c| c != '-');
+    let fits = text.len() <= 63 && text.chars().all(inner);
+    if fits && edge(text.chars().next()) && edge(text.chars().next_back()) {
+        Ok(text.to_owned())
+    } else {
+        Err(
+            "a replica's name is a DNS label: at most 63 of a-z, 0-9 and `-`, not at the ends"
+                .to_owned(),
+        )
+    }
 }
 
 /// Form of the log.

@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use guesthouse_sandbox::{CacheAt, CacheKey, Compiler, Sandbox, SandboxError, Settings};
@@ -15,6 +16,7 @@ use crate::{
     events::Events,
     executor::Executor,
     journals::Journals,
+    leases::{self, LeaseOptions},
     outgoing::Outgoing,
     related::{Related, RelatedOptions},
     supervisor::{Parts, Supervisor},
@@ -36,6 +38,8 @@ pub struct HostOptions {
     pub cache: Option<PathBuf>,
     /// The program that compiles plugins as a child (`PROGRAM compile`); none: in this process.
     pub compiler: Option<PathBuf>,
+    /// How this replica shares the mappings with others; none: it is alone and has them all.
+    pub leases: Option<LeaseOptions>,
 }
 
 impl Default for HostOptions {
@@ -47,6 +51,7 @@ impl Default for HostOptions {
             api_in_flight: 16,
             cache: None,
             compiler: None,
+            leases: Some(LeaseOptions::default()),
         }
     }
 }
@@ -67,6 +72,9 @@ pub enum HostError {
     #[error("threads for plugins: {0}")]
     Threads(std::io::Error),
 }
+
+/// How long the start waits for the Leases.
+const FIRST: Duration = Duration::from_secs(2);
 
 /// Runs a host until `stop` is done; passes that run then come to their end.
 pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result<(), HostError> {
@@ -105,7 +113,16 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
         credentials.clone(),
         RelatedOptions::default(),
     );
+    let mut leases = options
+        .leases
+        .as_ref()
+        .map(|options| leases::start(&transport, &namespace, options));
+    if let Some((client, ..)) = &mut leases {
+        // What the watches list from here on is as new as what any earlier owner wrote.
+        client.first(FIRST).await;
+    }
     let parts = Parts {
+        leases,
         namespace: namespace.clone(),
         discovery,
         concurrency: options.concurrency.max(1),

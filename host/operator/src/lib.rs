@@ -14,6 +14,7 @@ mod events;
 mod executor;
 mod generate;
 mod host;
+mod leases;
 mod outgoing;
 mod plugins;
 mod related;
@@ -23,4 +24,5 @@ mod trace;
 mod worker;
 
 pub use host::{HostError, HostOptions, run};
+pub use leases::LeaseOptions;
 pub use sweeper::{Drained, Released, drain};

@@ -16,6 +16,8 @@ pub struct Arguments {
     pub log: String,
     /// Further arguments of `guesthouse run`.
     pub arguments: Vec<String>,
+    /// Its name among replicas. A host that is started again under it goes on at once where the last one ended.
+    pub replica: String,
     /// Who it is at the API server, if not the scene's own identity, which may do everything.
     pub kubeconfig: Option<PathBuf>,
 }
@@ -26,6 +28,7 @@ impl Default for Arguments {
         Self {
             log: "info,guesthouse_operator=debug".to_owned(),
             arguments: Vec::new(),
+            replica: "host".to_owned(),
             kubeconfig: None,
         }
     }
@@ -37,6 +40,14 @@ impl Arguments {
         Self {
             arguments: arguments.iter().map(|&a| a.to_owned()).collect(),
             ..Self::default()
+        }
+    }
+
+    /// One of several replicas, with Leases that last a few seconds.
+    pub fn replica(name: &str) -> Self {
+        Self {
+            replica: name.to_owned(),
+            ..Self::with(&["--lease-seconds", "3"])
         }
     }
 }
@@ -75,6 +86,7 @@ impl Host {
             .args(["run", "--log-format", "json", "--namespace", namespace])
             .arg("--cache")
             .arg(cache)
+            .args(["--replica-name", &how.replica])
             .args(&how.arguments)
             .env(
                 "KUBECONFIG",
@@ -116,6 +128,11 @@ impl Host {
     pub fn terminate(&self) -> Result<()> {
         self.0.may_end.store(true, Ordering::Relaxed);
         signal(self.pid(), Signal::TERM)
+    }
+
+    /// Stops it where it stands, or lets it go on: it does not notice.
+    pub fn freeze(&self, freeze: bool) -> Result<()> {
+        signal(self.pid(), if freeze { Signal::STOP } else { Signal::CONT })
     }
 
     /// SIGKILL, wherever it stands.

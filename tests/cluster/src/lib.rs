@@ -16,8 +16,8 @@ mod run;
 mod scene;
 
 pub use api::{
-    Api, CONFIG_MAPS, ECHOES, EVENTS, Event, JOURNALS, KINDS, NAMESPACES, REPORT_JOBS,
-    ROLE_BINDINGS, Resource,
+    Api, CONFIG_MAPS, ECHOES, EVENTS, Event, JOURNALS, KINDS, LEASES, NAMESPACES, REPORT_JOBS,
+    ROLE_BINDINGS, ROLES, Resource,
 };
 pub use artifacts::{host_binary, output, plugin};
 pub use host::{Arguments, Host};

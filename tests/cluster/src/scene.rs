@@ -83,6 +83,12 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
+    /// A kubeconfig of somebody who may do everything, to be told from this scene's host in what was asked of the server.
+    pub fn somebody(&self, name: &str) -> Result<PathBuf> {
+        let groups = ["system:masters"];
+        self.plane.cluster().client_kubeconfig(name, &groups)
+    }
+
     /// A kubeconfig of somebody who may do nothing until RBAC says otherwise.
     pub fn nobody(&self, name: &str) -> Result<PathBuf> {
         self.plane.cluster().client_kubeconfig(name, &[])
@@ -304,10 +310,16 @@ impl<'a> Scene<'a> {
         Ok(self.audit()?.len())
     }
 
-    /// All writes that this scene's host asked for since a position.
+    /// All writes that this scene's host asked for since a position, but for those to Leases: they say who is at work.
     pub fn writes_since(&self, mark: usize) -> Result<Vec<AuditEvent>> {
+        self.writes_by(&self.user, mark)
+    }
+
+    /// The same of somebody else.
+    pub fn writes_by(&self, user: &str, mark: usize) -> Result<Vec<AuditEvent>> {
         let mut events = self.audit()?.split_off(mark);
-        events.retain(|event| event.is_write() && event.user.username == self.user);
+        events.retain(|event| event.is_write() && !event.concerns("leases"));
+        events.retain(|event| event.user.username == user);
         Ok(events)
     }
 

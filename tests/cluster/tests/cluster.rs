@@ -6,6 +6,7 @@ mod cluster {
     mod drain;
     mod hostile;
     mod kinds;
+    mod leases;
     mod order;
     mod outage;
     mod render;

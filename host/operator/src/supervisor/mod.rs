@@ -7,6 +7,7 @@
 mod dispatch;
 mod kinds;
 mod mappings;
+mod ownership;
 mod serve;
 mod sweep;
 
@@ -34,12 +35,14 @@ use crate::{
         WatchId, WatchOptions,
     },
     config::Place,
+    leases::{Client, Said},
     plugins::{self, Loaded, SourceWatch},
     related::Wake,
     worker::{Report, Shop},
 };
 use kinds::KindScope;
 use mappings::Runtime;
+use ownership::Ownership;
 
 /// Watch over the ConfigMaps with mappings.
 pub(crate) const CONFIG: WatchId = WatchId(0);
@@ -88,6 +91,7 @@ pub(crate) struct Supervisor {
     /// The last thing told about each place, so that nothing is told twice.
     told: HashMap<(String, String), String>,
     channels: Channels,
+    ownership: Ownership,
     stopping: bool,
 }
 
@@ -106,6 +110,7 @@ pub(crate) struct Inbox {
     loaded: UnboundedReceiver<Loaded>,
     resolved: UnboundedReceiver<Resolved>,
     wakes: UnboundedReceiver<Wake>,
+    leases: UnboundedReceiver<Said>,
 }
 
 /// What the supervisor is made of.
@@ -117,6 +122,8 @@ pub(crate) struct Parts {
     pub(crate) concurrency: usize,
     /// Keys whose related objects or children changed.
     pub(crate) wakes: UnboundedReceiver<Wake>,
+    /// None: this replica is alone and has every mapping.
+    pub(crate) leases: Option<(Client, UnboundedSender<Said>, UnboundedReceiver<Said>)>,
 }
 
 impl Supervisor {
@@ -149,6 +156,7 @@ impl Supervisor {
             crate::journals::resource(),
             Scope::namespace(parts.namespace.clone()),
         );
+        let (ownership, leases) = Ownership::new(parts.leases);
         let supervisor = Self {
             namespace: parts.namespace,
             transport: parts.transport,
@@ -172,6 +180,7 @@ impl Supervisor {
                 loaded,
                 resolved,
             },
+            ownership,
             stopping: false,
         };
         (
@@ -182,6 +191,7 @@ impl Supervisor {
                 loaded: arrived,
                 resolved: found,
                 wakes: parts.wakes,
+                leases,
             },
         )
     }
@@ -200,11 +210,15 @@ impl Supervisor {
                 Some(loaded) = inbox.loaded.recv() => self.loaded(loaded),
                 Some(resolved) = inbox.resolved.recv() => self.resolved(resolved),
                 Some(Wake(keys)) = inbox.wakes.recv() => self.woken(keys),
+                // After the notices: what a store is told to hold has been noticed by then.
+                Some(said) = inbox.leases.recv() => self.leases_said(said),
                 () = tokio::time::sleep(wait) => {}
             }
             self.tick(clock::now());
         }
         self.drain(inbox).await;
+        self.ownership.close().await;
+        tracing::info!("stopped");
     }
 
     /// No new passes; those that run get their time to end, so that nothing is half done.
@@ -214,6 +228,7 @@ impl Supervisor {
             running = self.queue.running(),
             "stopping: passes that run come to their end"
         );
+        self.leave_mappings();
         let deadline = tokio::time::sleep(DRAIN);
         tokio::pin!(deadline);
         while self.queue.running() > 0 {
@@ -223,9 +238,9 @@ impl Supervisor {
                     return;
                 }
                 Some(report) = inbox.reports.recv() => self.reported(report),
+                Some(said) = inbox.leases.recv() => self.leases_said(said),
             }
         }
-        tracing::info!("stopped");
     }
 
     fn noticed(&mut self, notice: Notice) {
@@ -245,7 +260,10 @@ impl Supervisor {
             Event::State(state) => {
                 tracing::info!(state = state.name(), "watch over the mappings: {state:?}")
             }
-            _ if self.config_watch.is_synced() => self.configure(),
+            _ if self.config_watch.is_synced() => {
+                self.configure();
+                self.tell_mappings();
+            }
             _ => {}
         }
     }

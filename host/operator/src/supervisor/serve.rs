@@ -37,6 +37,9 @@ impl Supervisor {
 
     /// Brings what serves in line with what is known. Another plugin, basis or schema queues all objects again.
     pub(super) fn refresh_one(&mut self, name: &str) {
+        if !self.ownership.owns(name) {
+            return;
+        }
         let Some(runtime) = self.mappings.get(name) else {
             return;
         };
