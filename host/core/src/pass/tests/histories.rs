@@ -142,6 +142,10 @@ enum Event {
     Finalizer {
         on: bool,
     },
+    Swap {
+        broken: bool,
+        finalizes: bool,
+    },
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -169,6 +173,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => any::<bool>().prop_map(|on| Event::Pause { on }),
         1 => any::<u8>().prop_map(|token| Event::Token { token }),
         1 => any::<bool>().prop_map(|on| Event::Finalizer { on }),
+        1 => (any::<bool>(), any::<bool>()).prop_map(|(broken, finalizes)| Event::Swap { broken, finalizes }),
     ]
 }
 
@@ -202,6 +207,16 @@ fn edit_job(sim: &mut Sim, edit: impl FnOnce(&mut Value)) {
     if sim.cluster.exists("job") {
         sim.cluster.edit("job", edit);
     }
+}
+
+/// Another plugin, or none that can be called.
+fn swap(sim: &mut Sim, broken: bool, finalizes: bool) {
+    let mut terms = (*sim.terms).clone();
+    terms.digest = format!("sha256:{}", sim.requests);
+    terms.plugin.finalizes = finalizes;
+    terms.plugin.broken = broken.then(|| "it does not load".to_owned());
+    sim.terms = terms.into();
+    sim.push(&key("job"), crate::queue::Why::Swap, None);
 }
 
 fn place_of(name: &str) -> Value {
@@ -294,6 +309,7 @@ fn happen(sim: &mut Sim, event: &Event) {
         Event::Token { token } => edit_job(sim, |job| {
             job["metadata"]["annotations"][RECONCILE] = json!(token.to_string());
         }),
+        Event::Swap { broken, finalizes } => swap(sim, broken, finalizes),
         Event::Finalizer { on } => edit_job(sim, |job| list(job, "acme.io/other", on)),
     }
 }
@@ -302,6 +318,8 @@ fn happen(sim: &mut Sim, event: &Event) {
 fn rest(sim: &mut Sim) {
     sim.crashes.clear();
     sim.ill = None;
+    let finalizes = sim.terms.plugin.finalizes;
+    swap(sim, false, finalizes);
     let things = &mut sim.cluster.things;
     (things.lag, things.refused, things.slow) = (0, Default::default(), Default::default());
     for (index, name) in NAMES.iter().enumerate() {

@@ -73,7 +73,6 @@ pub(super) struct Things {
     /// Changes nobody was told of yet.
     pub(super) changed: Vec<Place>,
     version: u64,
-    lookups: usize,
 }
 
 impl Things {
@@ -106,10 +105,6 @@ impl Things {
 
     pub(super) fn count(&self, name: &str) -> Count {
         self.counts.get(name).copied().unwrap_or_default()
-    }
-
-    pub(super) fn lookups(&self) -> usize {
-        self.lookups
     }
 
     fn put(&mut self, place: &Place, mut state: Option<Value>) {
@@ -324,7 +319,6 @@ impl Things {
     }
 
     pub(super) fn look(&mut self, object: &ObjectRef, own: &str) -> Result<Looked, WriteError> {
-        self.lookups += 1;
         self.served(&object.kind)?;
         let place = place(
             &object.kind,
