@@ -41,6 +41,7 @@ mod crd;
 mod decision;
 pub mod door;
 mod effect;
+mod fingerprint;
 pub mod log;
 mod observation;
 mod plugin;
@@ -52,10 +53,11 @@ pub use contract::{Cause, Kind, Need, ObjectRef};
 pub use crd::Crd;
 pub use decision::{Decision, Failure};
 pub use effect::{Apply, Delete, Http};
+pub use fingerprint::fingerprint;
 pub use observation::{Observation, Receipt, Related};
 pub use plugin::Plugin;
 pub use raw::{Raw, Unread};
-pub use serde_json::json;
+pub use serde_json::{Value, json};
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -65,7 +67,7 @@ use serde::{Deserialize, Serialize};
 pub mod prelude {
     pub use crate::{
         Apply, Crd, Decision, Delete, Failure, Http, Kind, Need, NoConfig, Observation, Plugin,
-        Raw, Receipt, Reconciler, Related, Unread, json,
+        Raw, Receipt, Reconciler, Related, Unread, fingerprint, json,
     };
     pub use schemars::JsonSchema;
     pub use serde::{Deserialize, Serialize};

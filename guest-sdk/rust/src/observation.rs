@@ -236,6 +236,30 @@ impl<'a, P: Reconciler> Observation<'a, P> {
     }
 }
 
+impl Related<'_> {
+    /// The first object found, in a type of the plugin's: for a need of one object by name. `None` when there is none, and as
+    /// long as it was not asked for: then the decision is not carried out anyway, if only it names the need.
+    ///
+    /// Without an answer it is a retry with the cause's reason; a plugin that can do without matches on
+    /// [`Related::Unavailable`] first. `BadRelated` when the object does not fit the type, or the need was a `fetch`.
+    pub fn one<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
+        Ok(self.all()?.into_iter().next())
+    }
+
+    /// All objects found, in a type of the plugin's; otherwise as [`Related::one`].
+    pub fn all<T: DeserializeOwned>(&self) -> Result<Vec<T>, Failure> {
+        match self {
+            Related::Unasked => Ok(Vec::new()),
+            Related::Objects(objects) => objects.parse(),
+            Related::Response(_) => Err(Failure::stall(
+                "BadRelated",
+                "the need is a fetch: it has an answer, not objects",
+            )),
+            Related::Unavailable(cause) => Err(Failure::retry(&cause.reason, &cause.message)),
+        }
+    }
+}
+
 impl Objects {
     /// The objects in a type of the plugin's; `BadRelated` when one does not fit.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<Vec<T>, Failure> {

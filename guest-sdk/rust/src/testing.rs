@@ -8,7 +8,8 @@
 use serde::de::DeserializeOwned;
 
 use crate::contract::{
-    self, Action, Answer, Body, Cause, Child, FailedSend, ReceiptState, Related, Response, Status,
+    self, Action, Answer, Body, Cause, Child, ChildState, FailedSend, ObjectRef, Objects,
+    ReceiptState, Related, Response, Status,
 };
 use crate::{Reconciler, door};
 
@@ -63,23 +64,24 @@ impl Scene {
         self
     }
 
-    /// The http effect of that id was answered so; an empty body is none.
+    /// The http effect of that id was answered so, now; an empty body is none.
     pub fn answered(self, effect: &str, code: u16, body: impl ToString) -> Scene {
+        let response = self.response(code, body);
+        self.receipt(effect, ReceiptState::Answered(response))
+    }
+
+    fn response(&self, code: u16, body: impl ToString) -> Response {
         let body = match body.to_string() {
             text if text.is_empty() => Body::Empty,
             text => Body::Text(text),
         };
-        let at = self.0.now.clone();
-        self.receipt(
-            effect,
-            ReceiptState::Answered(Response {
-                code,
-                headers: Vec::new(),
-                body,
-                truncated: false,
-                at,
-            }),
-        )
+        Response {
+            code,
+            headers: Vec::new(),
+            body,
+            truncated: false,
+            at: self.0.now.clone(),
+        }
     }
 
     /// The http effect of that id was sent that many times without a definite answer.
@@ -113,6 +115,27 @@ impl Scene {
         self
     }
 
+    /// These objects were found for the need of that name; none is an answer, too.
+    pub fn found<T: ToString>(self, need: &str, objects: impl IntoIterator<Item = T>) -> Scene {
+        let items = objects
+            .into_iter()
+            .map(|object| object.to_string())
+            .collect();
+        let truncated = false;
+        self.related(need, Answer::Objects(Objects { items, truncated }))
+    }
+
+    /// The fetch of that name was answered so, now; an empty body is none.
+    pub fn fetched(self, need: &str, code: u16, body: impl ToString) -> Scene {
+        let response = self.response(code, body);
+        self.related(need, Answer::Response(response))
+    }
+
+    /// The need of that name was asked for, and there is no answer.
+    pub fn unavailable(self, need: &str, reason: &str, message: &str) -> Scene {
+        self.related(need, Answer::Unavailable(Cause::new(reason, message)))
+    }
+
     /// The answer to a need.
     pub fn related(mut self, name: &str, answer: Answer) -> Scene {
         self.0.related.push(Related {
@@ -120,6 +143,18 @@ impl Scene {
             answer,
         });
         self
+    }
+
+    /// The child that the effect of that id asked for stands so: there under the uid `<id>-uid`, unless it is absent.
+    pub fn child_is(self, effect: &str, object: ObjectRef, state: ChildState) -> Scene {
+        self.child(Child {
+            effect: effect.into(),
+            object,
+            uid: (state != ChildState::Absent).then(|| format!("{effect}-uid")),
+            state,
+            message: String::new(),
+            error: None,
+        })
     }
 
     /// A child on record.
@@ -156,6 +191,22 @@ impl contract::Decision {
                 Action::Http(http) => Some(http),
                 _ => None,
             })
+    }
+
+    /// The child that the effect of that id asks for.
+    pub fn applied(&self, id: &str) -> Option<&contract::Apply> {
+        self.effects
+            .iter()
+            .find(|effect| effect.id == id)
+            .and_then(|effect| match &effect.action {
+                Action::Apply(apply) => Some(apply),
+                _ => None,
+            })
+    }
+
+    /// The condition of that type.
+    pub fn condition(&self, type_: &str) -> Option<&contract::Condition> {
+        self.conditions.iter().find(|one| one.type_ == type_)
     }
 
     /// What is to become of a label: `Some(Some(value))` sets it, `Some(None)` takes it off.

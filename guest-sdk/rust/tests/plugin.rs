@@ -341,3 +341,57 @@ fn the_descriptor_says_it_all() {
     assert_eq!(said.grants, r#"{"http":[{"host":"a"}]}"#);
     assert_eq!(said.sdk, concat!("rust/", env!("CARGO_PKG_VERSION")));
 }
+
+#[test]
+fn related_objects_are_read_into_a_type_one_or_all() {
+    #[derive(Deserialize, Debug, PartialEq)]
+    struct Size {
+        size: u32,
+    }
+    struct Reader;
+    impl Reconciler for Reader {
+        type Spec = Unread;
+        type Status = String;
+        type Config = NoConfig;
+        fn describe() -> Plugin {
+            Plugin::new("reader", "1.0.0")
+        }
+        fn reconcile(seen: &Observation<Self>) -> Result<Decision<String>, Failure> {
+            let related = seen.related("sizes");
+            let (one, all) = (related.one::<Size>()?, related.all::<Size>()?);
+            Ok(Decision::new().status(format!("{one:?} {}", all.len())))
+        }
+    }
+    let empty = || observe(json!({"metadata": {"name": "n"}}));
+    let said = |scene: Scene| decide::<Reader>(&scene).map(|d| d.status_as::<String>().unwrap());
+    assert_eq!(said(empty()).unwrap(), "None 0", "not asked for yet");
+    let nothing: [serde_json::Value; 0] = [];
+    assert_eq!(said(empty().found("sizes", nothing)).unwrap(), "None 0");
+    let two = [json!({"size": 1, "more": []}), json!({"size": 2})];
+    assert_eq!(
+        said(empty().found("sizes", two)).unwrap(),
+        "Some(Size { size: 1 }) 2"
+    );
+
+    let failed = |scene: Scene| {
+        let failure = said(scene).unwrap_err();
+        (failure.kind, failure.cause.reason)
+    };
+    let cases = [
+        (
+            empty().unavailable("sizes", "NoSuchKind", "no kind Size"),
+            (FailureKind::Retry, "NoSuchKind"),
+        ),
+        (
+            empty().found("sizes", [json!({"size": "one"})]),
+            (FailureKind::Terminal, "BadRelated"),
+        ),
+        (
+            empty().fetched("sizes", 200, r#"{"size": 1}"#),
+            (FailureKind::Terminal, "BadRelated"),
+        ),
+    ];
+    for (scene, (kind, reason)) in cases {
+        assert_eq!(failed(scene), (kind, reason.to_owned()));
+    }
+}

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::{crd, exit, render, run, schema};
+use crate::{crd, drain, exit, render, run, schema};
 
 #[derive(Parser)]
 #[command(
@@ -24,6 +24,7 @@ Examples:
   guesthouse crd plugin.wasm | kubectl apply -f -     the kinds a plugin brings
   guesthouse render plugin.wasm -f object.yaml        what would the host do?
   guesthouse run --namespace guesthouse-system        serve the mappings of a namespace
+  guesthouse drain report-jobs                        let go of the objects of a removed mapping
 
 Exit codes: 0 fine, 2 usage, 3 the tool could not work (file, cluster, network), 4 the plugin was refused.";
 
@@ -41,6 +42,8 @@ enum Command {
         #[arg(value_enum)]
         of: SchemaOf,
     },
+    /// Take finalizers off the objects of mappings, without their plugins' clean-up.
+    Drain(DrainArgs),
     /// Compile a plugin; run by the host as a child with limits of its own.
     #[command(hide = true)]
     Compile {
@@ -125,6 +128,9 @@ pub(crate) struct RenderArgs {
     /// Receipts of http effects.
     #[arg(short, long)]
     pub(crate) receipts: Option<PathBuf>,
+    /// Objects that its needs and children are answered from, several documents to a file; may be given more than once.
+    #[arg(long)]
+    pub(crate) related: Vec<PathBuf>,
     /// CustomResourceDefinition of the kind [default: the one the plugin brings].
     #[arg(long)]
     pub(crate) crd: Option<PathBuf>,
@@ -147,10 +153,35 @@ pub(crate) struct CrdArgs {
     pub(crate) host: bool,
 }
 
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  guesthouse drain report-jobs --dry-run    which objects are held?
+  guesthouse drain report-jobs              let them go
+  guesthouse drain --all                    before the host is uninstalled
+
+Stop the host or remove the mapping first: a mapping that serves puts its finalizer on again.
+Children and journals stay. What the plugin would have cleaned up is yours to clean up.")]
+pub(crate) struct DrainArgs {
+    /// The mappings.
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub(crate) mappings: Vec<String>,
+    /// Every mapping that has a finalizer on some object.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Only say which objects are held.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Namespace of the host, where the journals lie [default: the kubeconfig's].
+    #[arg(short, long, env = "GUESTHOUSE_NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+}
+
 /// Reads the command line and does what it says.
 pub(crate) fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => exit::code(run::run(&args)),
+        Command::Drain(args) => exit::code(drain::run(&args)),
         Command::Render(args) => exit::code(render::run(&args)),
         Command::Crd(args) => exit::code(crd::run(&args)),
         Command::Schema { of } => exit::code(schema::run(of)),

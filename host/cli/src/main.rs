@@ -2,6 +2,7 @@
 
 mod args;
 mod crd;
+mod drain;
 mod exit;
 mod render;
 mod run;

@@ -3,29 +3,40 @@
 //! The pass is the host's own: this is another driver of the same state machine, which calls the plugin and prints every other
 //! step instead of carrying it out. So what is printed is what the host does.
 
+mod world;
+
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use guesthouse_core::{
-    contract::{Json, Receipt, ReceiptState, Reply},
+    contract::{Json, Receipt, ReceiptState, Reply, Verb},
     journal::{Journal, ReceiptRecord, RecordState, Subject},
     keys::request_fingerprint,
     mapping::CheckedMapping,
     object::{Head, ObjectKey, Uid},
-    pass::{Begin, Carry, KindFacts, Pass, Step, StepAction, StoredJournal, Terms, Told},
-    plan::MetaPatch,
+    pass::{
+        Begin, Carry, ChildWrite, End, KindFacts, Pass, PluginFacts, Step, StepAction,
+        StoredJournal, Terms, Told,
+    },
     schema::StatusSchema,
     time::Time,
 };
-use guesthouse_sandbox::{Plugin, Verb};
+use guesthouse_sandbox::Plugin;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{args::RenderArgs, crd, exit::Refused, yaml};
+use world::{World, complete};
+
+/// Passes that are rendered one after the other, where each asks for the next at once.
+const MOST_PASSES: usize = 5;
 
 pub(crate) fn run(args: &RenderArgs) -> Result<()> {
     let plugin = crd::load(&args.plugin)?;
-    let object = complete(yaml::read(&args.object)?)?;
+    let object = complete(
+        yaml::read(&args.object)?,
+        "00000000-0000-0000-0000-000000000000",
+    )?;
     let mapping = mapping(args, &plugin, &object)?;
     let definition = match &args.crd {
         Some(path) => Some(yaml::read(path)?),
@@ -41,19 +52,27 @@ pub(crate) fn run(args: &RenderArgs) -> Result<()> {
         None => Vec::new(),
     };
     let kind = facts(definition.as_ref(), &mapping);
+    let descriptor = plugin.descriptor();
     let terms = Terms {
         mapping: Arc::new(mapping),
         digest: plugin.digest().to_owned(),
         kind,
+        plugin: PluginFacts {
+            finalizes: descriptor.finalizes,
+            needs: descriptor.needs.clone(),
+            broken: None,
+        },
     };
+    let others = related(args, &object)?;
     let mut rendering = Rendering {
         plugin,
         terms: Arc::new(terms),
         receipts,
+        world: World::new(object, others),
         calls: Vec::new(),
         steps: Vec::new(),
     };
-    let end = rendering.drive(object, now)?;
+    let end = rendering.drive(now)?;
     yaml::out(&yaml::print(&Rendered {
         calls: rendering.calls,
         plan: rendering.steps,
@@ -77,22 +96,21 @@ struct Planned {
     content: Value,
 }
 
-/// What the API server would have given it: without uid and version nothing could be planned.
-fn complete(mut object: Value) -> Result<Value> {
-    let Some(Value::Object(meta)) = object.get_mut("metadata") else {
-        bail!("the object has no metadata")
-    };
-    if !meta.get("name").is_some_and(Value::is_string) {
-        bail!("the object has no metadata.name");
+/// Objects beside the reconciled one; without a namespace they lie in its own.
+fn related(args: &RenderArgs, object: &Value) -> Result<Vec<Value>> {
+    let own = &object["metadata"]["namespace"];
+    let mut all = Vec::new();
+    for path in &args.related {
+        for mut other in yaml::read_all(path)? {
+            let uid = format!("00000000-0000-0000-0002-{:012}", all.len());
+            if other["metadata"]["namespace"].is_null() && !own.is_null() {
+                other["metadata"]["namespace"] = own.clone();
+            }
+            let other = complete(other, &uid).with_context(|| format!("{}", path.display()))?;
+            all.push(other);
+        }
     }
-    for (field, value) in [
-        ("uid", json!("00000000-0000-0000-0000-000000000000")),
-        ("resourceVersion", json!("1")),
-        ("generation", json!(1)),
-    ] {
-        meta.entry(field).or_insert(value);
-    }
-    Ok(object)
+    Ok(all)
 }
 
 /// The mapping given, or one that grants what the plugin asks for.
@@ -139,75 +157,100 @@ struct Rendering {
     plugin: Plugin,
     terms: Arc<Terms>,
     receipts: Vec<Receipt>,
+    world: World,
     calls: Vec<Value>,
     steps: Vec<Planned>,
 }
 
 impl Rendering {
-    fn drive(&mut self, object: Value, now: Time) -> Result<Value> {
-        let raw = Json::of(&object)?;
+    fn drive(&mut self, now: Time) -> Result<Value> {
+        let raw = Json::of(&self.world.object)?;
         let head = Head::parse(raw.as_str())?;
         let (key, uid) = (head.key(), Uid::new(&head.uid));
-        let begin = Begin {
-            object: Some(raw.clone()),
-            journals: self.journal(&key, &uid, &raw, now)?,
-            key,
-            carry: Carry::default(),
-            forced: true,
-        };
+        let mut journals = self.journal(&key, &uid, &raw, now)?;
+        let mut carry = Carry::default();
+        for _ in 0..MOST_PASSES {
+            let begin = Begin {
+                object: Some(Json::of(&self.world.object)?),
+                journals: journals.clone(),
+                key: key.clone(),
+                carry,
+                forced: true,
+            };
+            let Some(end) = self.pass(begin, &mut journals, now)? else {
+                return Ok(
+                    json!({"outcome": "what follows depends on the answers; give them with --receipts"}),
+                );
+            };
+            if !end.again {
+                return Ok(ended(&end));
+            }
+            carry = end.carry;
+        }
+        Ok(json!({"outcome": format!("after {MOST_PASSES} passes it still asks for another one")}))
+    }
+
+    /// One pass; none where it cannot go on without an answer from outside.
+    fn pass(
+        &mut self,
+        begin: Begin,
+        journals: &mut Vec<StoredJournal>,
+        now: Time,
+    ) -> Result<Option<End>> {
         let (mut pass, mut step) = Pass::start(self.terms.clone(), begin, now);
-        let mut object = object;
         loop {
             self.note(&step);
             let told = match step.action {
-                StepAction::Call(_, seen) => Told::Reply(Ok(self.call(&seen)?)),
+                StepAction::Call(verb, seen) => Told::Reply(Ok(self.call(verb, &seen)?)),
+                StepAction::Gather(gather) => Told::Gathered(self.world.gather(&gather)),
+                StepAction::Look(objects) => {
+                    Told::Looked(objects.iter().map(|o| Ok(self.world.look(o))).collect())
+                }
+                StepAction::Apply(writes) => {
+                    let applied: Result<Vec<_>> =
+                        writes.iter().map(|w| self.world.apply(w)).collect();
+                    Told::Applied(applied?.into_iter().map(Ok).collect())
+                }
+                StepAction::Remove(removals) => {
+                    Told::Removed(removals.iter().map(|r| Ok(self.world.remove(r))).collect())
+                }
+                StepAction::Finalizer(write) => {
+                    self.world.finalizer(&write);
+                    Told::Written(Ok(Json::of(&self.world.object)?))
+                }
+                StepAction::DeleteSelf { .. } => Told::Removed(vec![Ok(true)]),
                 StepAction::Journal(write) => {
-                    Told::Journaled(Ok(write.version.unwrap_or_else(|| "1".into())))
+                    *journals = vec![StoredJournal {
+                        name: write.name,
+                        version: "1".into(),
+                        journal: write.journal,
+                    }];
+                    Told::Journaled(Ok("1".into()))
                 }
                 StepAction::Patch(write) => {
-                    apply(&mut object, &write.body);
-                    Told::Written(Ok(Json::of(&object)?))
+                    self.world.patch(&write.body);
+                    Told::Written(Ok(Json::of(&self.world.object)?))
                 }
                 StepAction::Status(write) => {
-                    object["status"] = write.body;
-                    Told::Written(Ok(Json::of(&object)?))
+                    self.world.object["status"] = write.body;
+                    Told::Written(Ok(Json::of(&self.world.object)?))
                 }
                 StepAction::Tell(_) => Told::Done,
-                StepAction::Send(_) => {
-                    return Ok(
-                        json!({"outcome": "what follows depends on the answers; give them with --receipts"}),
-                    );
-                }
+                StepAction::Send(_) => return Ok(None),
                 StepAction::Read | StepAction::DropJournal { .. } => {
                     bail!("a new object has nothing to read again")
                 }
-                StepAction::End(end) => {
-                    let cause = end
-                        .cause
-                        .map(|cause| json!({"reason": cause.reason, "message": cause.message}));
-                    let members = [
-                        ("outcome", Some(json!(end.outcome.as_str()))),
-                        ("cause", cause),
-                        ("wake", end.wake.map(|at| json!(at.seconds()))),
-                    ];
-                    return Ok(Value::Object(
-                        members
-                            .into_iter()
-                            .filter_map(|(k, v)| Some((k.to_owned(), v?)))
-                            .collect(),
-                    ));
-                }
-                other => bail!("{} is not rendered", other.name()),
+                StepAction::End(end) => return Ok(Some(*end)),
             };
             step = pass.resume(told, now);
         }
     }
 
     /// The plugin's reply; a refusal ends the rendering.
-    fn call(&mut self, seen: &guesthouse_core::contract::Observation) -> Result<Reply> {
+    fn call(&mut self, verb: Verb, seen: &guesthouse_core::contract::Observation) -> Result<Reply> {
         let called = self
             .plugin
-            .call(Verb::Reconcile, seen, &self.terms.mapping.mapping.limits);
+            .call(verb, seen, &self.terms.mapping.mapping.limits);
         for line in &called.logs {
             eprintln!("plugin: {}", line.message);
         }
@@ -306,11 +349,21 @@ impl Rendering {
             StepAction::Status(write) => write.body.clone(),
             StepAction::Journal(write) => json!(write.journal),
             StepAction::Tell(notes) => json!(notes),
+            StepAction::Finalizer(write) => write.patch.clone(),
+            StepAction::Apply(writes) => {
+                let body = |write: &ChildWrite| write.body.read().unwrap_or(Value::Null);
+                json!(writes.iter().map(body).collect::<Vec<_>>())
+            }
+            StepAction::Remove(removals) => {
+                json!(removals.iter().map(|r| &r.object).collect::<Vec<_>>())
+            }
+            StepAction::DeleteSelf { uid } => json!({"uid": uid}),
             StepAction::Read
+            | StepAction::Gather(_)
+            | StepAction::Look(_)
             | StepAction::Call(..)
             | StepAction::DropJournal { .. }
-            | StepAction::End(_)
-            | _ => return,
+            | StepAction::End(_) => return,
         };
         self.steps.push(Planned {
             step: step.action.name(),
@@ -320,23 +373,19 @@ impl Rendering {
     }
 }
 
-/// A merge patch of labels and annotations.
-fn apply(object: &mut Value, patch: &MetaPatch) {
-    for (field, wish) in [
-        ("labels", &patch.labels),
-        ("annotations", &patch.annotations),
-    ] {
-        for (key, value) in wish {
-            match value {
-                Some(value) => object["metadata"][field][key] = json!(value),
-                None => {
-                    if let Some(map) = object["metadata"][field].as_object_mut() {
-                        map.remove(key);
-                    }
-                }
-            }
-        }
-    }
+/// How the last pass ended.
+fn ended(end: &End) -> Value {
+    let cause = end
+        .cause
+        .as_ref()
+        .map(|cause| json!({"reason": cause.reason, "message": cause.message}));
+    let members = [
+        ("outcome", Some(json!(end.outcome.as_str()))),
+        ("cause", cause),
+        ("wake", end.wake.map(|at| json!(at.seconds()))),
+    ];
+    let there = |(name, value): (&str, Option<Value>)| Some((name.to_owned(), value?));
+    Value::Object(members.into_iter().filter_map(there).collect())
 }
 
 fn now_ms() -> i64 {

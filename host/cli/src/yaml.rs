@@ -7,7 +7,18 @@ use serde_json::Value;
 
 /// Reads a YAML or JSON file; `-` is stdin.
 pub(crate) fn read(path: &Path) -> Result<Value> {
-    let text = if path == Path::new("-") {
+    serde_saphyr::from_str(&text(path)?)
+        .with_context(|| format!("{} is not valid YAML", path.display()))
+}
+
+/// Reads every document of a file.
+pub(crate) fn read_all(path: &Path) -> Result<Vec<Value>> {
+    serde_saphyr::from_multiple(&text(path)?)
+        .with_context(|| format!("{} is not valid YAML", path.display()))
+}
+
+fn text(path: &Path) -> Result<String> {
+    Ok(if path == Path::new("-") {
         let mut text = String::new();
         std::io::stdin()
             .read_to_string(&mut text)
@@ -15,8 +26,7 @@ pub(crate) fn read(path: &Path) -> Result<Value> {
         text
     } else {
         std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?
-    };
-    serde_saphyr::from_str(&text).with_context(|| format!("{} is not valid YAML", path.display()))
+    })
 }
 
 /// Prints a value as one YAML document.

@@ -10,6 +10,10 @@ use crate::{
     units::{Bytes, Span},
 };
 
+mod objects;
+
+pub use objects::BadGrant;
+
 /// The grants of one mapping.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -111,10 +115,17 @@ const HOST_HEADERS: [&str; 10] = [
 const METHODS: [&str; 6] = ["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE"];
 
 impl Grants {
-    /// Whether the grants themselves make sense; else the place of the first http grant that does not, and why.
-    pub fn check(&self) -> Result<(), (usize, String)> {
+    /// Whether the grants themselves make sense; else the first that does not, and why.
+    pub fn check(&self) -> Result<(), BadGrant> {
+        self.check_objects()?;
         for (index, grant) in self.http.iter().enumerate() {
-            let wrong = |why: &str| Err((index, why.to_owned()));
+            let wrong = |why: &str| {
+                Err(BadGrant {
+                    list: "http",
+                    index,
+                    why: why.to_owned(),
+                })
+            };
             let (host, port) = split_host(&grant.host);
             if host.is_empty()
                 || host.contains('/')
@@ -188,14 +199,6 @@ impl Grants {
 /// Reading beside the object. `own` is the object's namespace, empty if it has none; what is in its own namespace, or of a
 /// cluster-scoped kind, needs no entry in `namespaces`.
 impl Grants {
-    /// Whether the read grants make sense; else the place of the first that does not, and why.
-    pub fn check_read(&self) -> Result<(), (usize, String)> {
-        for (index, grant) in self.read.iter().enumerate() {
-            grant.check().map_err(|why| (index, why))?;
-        }
-        Ok(())
-    }
-
     /// Whether the object of that name may be read; else what to add.
     pub fn read(&self, kind: &Kind, own: &str, namespace: &str, name: &str) -> Result<(), String> {
         let fits = |grant: &ObjectGrant| {
@@ -252,39 +255,6 @@ impl Grants {
 }
 
 impl ObjectGrant {
-    /// Whether the entry makes sense.
-    pub fn check(&self) -> Result<(), String> {
-        let (group, version) = match self.api_version.split_once('/') {
-            Some((group, version)) => (Some(group), version),
-            None => (None, self.api_version.as_str()),
-        };
-        if group.is_some_and(str::is_empty) || version.is_empty() || version.contains('/') {
-            return Err(format!(
-                "apiVersion `{}` is none; write it as in a manifest, `apps/v1`, or `v1` for the core group",
-                self.api_version
-            ));
-        }
-        if self.kind.is_empty() || !self.kind.bytes().all(|b| b.is_ascii_alphanumeric()) {
-            return Err(format!(
-                "kind `{}` is none; write it as in a manifest, as in `ConfigMap`",
-                self.kind
-            ));
-        }
-        let label = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-        let wrong = |namespace: &&String| {
-            *namespace != "*" && (namespace.is_empty() || !namespace.bytes().all(label))
-        };
-        if let Some(namespace) = self.namespaces.iter().find(wrong) {
-            return Err(format!(
-                "`{namespace}` in namespaces is no namespace; write names, or `'*'` for all"
-            ));
-        }
-        if self.names.iter().any(|name| name.is_empty() || name == "*") {
-            return Err("names holds names of objects; leave it out for all".into());
-        }
-        Ok(())
-    }
-
     /// Any version of the group counts.
     fn is_for(&self, kind: &Kind) -> bool {
         let group = self.api_version.split_once('/').map_or("", |(g, _)| g);
@@ -544,9 +514,9 @@ mod tests {
             let good = r#"{"apiVersion": "apps/v1", "kind": "A", "namespaces": ["*", "a-1"], "names": ["x.y"]}"#;
             let grants: Grants =
                 serde_json::from_str(&format!(r#"{{"read": [{good}, {entry}]}}"#)).unwrap();
-            let (index, error) = grants.check_read().unwrap_err();
-            assert_eq!(index, 1);
-            assert!(error.contains(why), "{error}");
+            let bad = grants.check().unwrap_err();
+            assert_eq!((bad.list, bad.index), ("read", 1));
+            assert!(bad.why.contains(why), "{}", bad.why);
         }
     }
 }

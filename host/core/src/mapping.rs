@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     contract::{Json, Kind},
-    grants::Grants,
+    grants::{BadGrant, Grants},
     identity::{Account, IncompleteAccount},
     keys::Hash,
     limits::Limits,
     object::{BadPath, FieldPath},
+    selector::Selector,
     units::{Bytes, Span},
 };
 
@@ -264,10 +265,10 @@ pub enum MappingError {
     /// Its text.
     #[error("{0}")]
     Text(String),
-    /// A path under `queue`.
-    #[error("queue.{field}: {error}")]
+    /// A path into the object.
+    #[error("{field}: {error}")]
     Path {
-        /// `priority` or `notBefore`.
+        /// Its path in the mapping.
         field: &'static str,
         /// What is wrong with it.
         error: BadPath,
@@ -284,21 +285,8 @@ pub enum MappingError {
         why: String,
     },
     /// A grant.
-    #[error("grants.http[{index}]: {why}")]
-    Grant {
-        /// Its place in the list.
-        index: usize,
-        /// Why not, and what to write.
-        why: String,
-    },
-    /// A grant to read.
-    #[error("grants.read[{index}]: {why}")]
-    ReadGrant {
-        /// Its place in the list.
-        index: usize,
-        /// Why not, and what to write.
-        why: String,
-    },
+    #[error("grants.{}[{}]: {}", .0.list, .0.index, .0.why)]
+    Grant(BadGrant),
 }
 
 /// A mapping that was read and checked: its text once more as the values the host works with.
@@ -318,6 +306,12 @@ pub struct CheckedMapping {
     pub priority: Option<FieldPath>,
     /// `queue.notBefore`.
     pub not_before: Option<FieldPath>,
+    /// Name of the finalizer.
+    pub finalizer: String,
+    /// `for.labelSelector`; none: all objects.
+    pub selector: Option<Selector>,
+    /// Paths of `foreignStatus`, below `.status`.
+    pub foreign_status: Vec<FieldPath>,
     /// Hash of what a plugin's decision depends on beside its bytes and the object: config, grants, account, limits.
     pub basis: String,
 }
@@ -394,20 +388,26 @@ impl CheckedMapping {
         if !mapping.config.is_object() {
             return value("config", "must be an object");
         }
-        mapping
-            .grants
-            .check()
-            .map_err(|(index, why)| MappingError::Grant { index, why })?;
-        mapping
-            .grants
-            .check_read()
-            .map_err(|(index, why)| MappingError::ReadGrant { index, why })?;
+        mapping.grants.check().map_err(MappingError::Grant)?;
         let path = |field, text: &Option<String>| {
             text.as_deref()
                 .map(FieldPath::parse)
                 .transpose()
                 .map_err(|error| MappingError::Path { field, error })
         };
+        let selector = match mapping.for_.label_selector.as_str() {
+            "" => None,
+            text => Some(Selector::parse(text).map_err(|error| MappingError::Value {
+                field: "for.labelSelector",
+                why: error.to_string(),
+            })?),
+        };
+        let finalizer = check_finalizer(name, mapping.finalizer.as_deref())?;
+        let foreign_status = check_foreign_status(&mapping.foreign_status)?;
+        check_credentials(&mapping)?;
+        if mapping.breaker.writes == 0 || mapping.breaker.per.0 < 1000 {
+            return value("breaker", "writes must be at least 1, and per at least 1s");
+        }
         let config =
             Json::of(&mapping.config).map_err(|error| MappingError::Text(error.to_string()))?;
         let grants =
@@ -415,21 +415,104 @@ impl CheckedMapping {
         let limits =
             Json::of(&mapping.limits).map_err(|error| MappingError::Text(error.to_string()))?;
         Ok(Self {
-            priority: path("priority", &mapping.queue.priority)?,
-            not_before: path("notBefore", &mapping.queue.not_before)?,
+            priority: path("queue.priority", &mapping.queue.priority)?,
+            not_before: path("queue.notBefore", &mapping.queue.not_before)?,
             account: Account::new(namespace, mapping.service_account.clone())?,
             basis: Hash::of("basis")
                 .part(config.as_str())
                 .part(grants.as_str())
                 .part(&mapping.service_account)
                 .part(limits.as_str())
+                .part([u8::from(mapping.status)])
+                .part(mapping.foreign_status.join("\n"))
                 .hex(),
+            finalizer,
+            selector,
+            foreign_status,
             name: name.to_owned(),
             kind,
             config,
             mapping,
         })
     }
+}
+
+/// The finalizer's name: qualified, as the API server asks, and nobody else's.
+fn check_finalizer(mapping: &str, given: Option<&str>) -> Result<String, MappingError> {
+    let Some(name) = given else {
+        return Ok(format!("guesthouse.dev/{mapping}"));
+    };
+    let parts = name.split_once('/');
+    let part = |text: &str| {
+        let inner = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+        !text.is_empty() && text.len() <= 63 && text.bytes().all(inner)
+    };
+    let of_the_server = name.starts_with("kubernetes.io/") || name.contains(".kubernetes.io/");
+    if !parts.is_some_and(|(prefix, name)| is_dns_subdomain(prefix) && part(name)) || of_the_server
+    {
+        return Err(MappingError::Value {
+            field: "finalizer",
+            why: format!(
+                "`{name}` is none; write a name of your own with a prefix, as in `acme.io/cleanup`"
+            ),
+        });
+    }
+    Ok(name.to_owned())
+}
+
+fn check_foreign_status(paths: &[String]) -> Result<Vec<FieldPath>, MappingError> {
+    let read = |path: &String| {
+        let below = path
+            .strip_prefix(".status.")
+            .filter(|rest| !rest.is_empty());
+        if below.is_none() {
+            return Err(MappingError::Value {
+                field: "foreignStatus",
+                why: format!("`{path}` is not below .status; write it as in `.status.replicas`"),
+            });
+        }
+        FieldPath::parse(path).map_err(|error| MappingError::Path {
+            field: "foreignStatus",
+            error,
+        })
+    };
+    paths.iter().map(read).collect()
+}
+
+fn check_credentials(mapping: &Mapping) -> Result<(), MappingError> {
+    let value = |why: String| {
+        Err(MappingError::Value {
+            field: "credentials",
+            why,
+        })
+    };
+    for (name, credential) in &mapping.credentials {
+        let token = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        if credential.header.is_empty() || !credential.header.bytes().all(token) {
+            return value(format!(
+                "{name}.header: `{}` is no header's name",
+                credential.header
+            ));
+        }
+        if !is_dns_subdomain(&credential.secret.name) || credential.secret.key.is_empty() {
+            return value(format!(
+                "{name}.secret: name and key must name a key of a Secret in the host's namespace"
+            ));
+        }
+    }
+    for grant in &mapping.grants.http {
+        if let Some(unknown) = grant
+            .credentials
+            .iter()
+            .find(|name| !mapping.credentials.contains_key(*name))
+        {
+            return value(format!(
+                "`{unknown}`, which grants.http names for {}, is not there; add it under `credentials`",
+                grant.host
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Longest call that a mapping may allow.
@@ -439,13 +522,19 @@ const MIN_MEMORY: Bytes = Bytes(1 << 20);
 /// Most memory that a call may have: what the sandbox reserves for one.
 const MAX_MEMORY: Bytes = Bytes(256 << 20);
 
-/// Kinds that the host itself writes with every pass: mapped, each pass would make the next one.
+/// Kinds that the host itself writes with every pass: mapped, each pass would make the next one; written by a plugin, the
+/// host could be made to forget what it did.
 const OWN_KINDS: [(&str, &str); 4] = [
     ("", "Event"),
     ("events.k8s.io", "Event"),
     ("coordination.k8s.io", "Lease"),
     ("guesthouse.dev", "Journal"),
 ];
+
+/// Whether a kind is the host's own to write: no mapping is about it, and none can grant it to a plugin.
+pub fn is_own_kind(group: &str, kind: &str) -> bool {
+    OWN_KINDS.contains(&(group, kind)) || group == "guesthouse.dev"
+}
 
 /// Names that become parts of addresses and selectors: one that is none would only ever be answered with an error.
 fn check_names(mapping: &Mapping) -> Result<(), MappingError> {
@@ -465,7 +554,7 @@ fn check_names(mapping: &Mapping) -> Result<(), MappingError> {
             format!("`{kind}` is none; write it as in a manifest, `ReportJob`"),
         );
     }
-    if OWN_KINDS.contains(&(group, kind.as_str())) {
+    if is_own_kind(group, kind) {
         return value(
             "for",
             format!(
@@ -506,7 +595,7 @@ fn check_names(mapping: &Mapping) -> Result<(), MappingError> {
 }
 
 /// RFC 1123 subdomain.
-fn is_dns_subdomain(text: &str) -> bool {
+pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 

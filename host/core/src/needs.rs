@@ -243,6 +243,8 @@ fn fetched(name: &str, fetch: &Fetch, grants: &Grants) -> Result<ReadSource, Str
         key: None,
         idempotency_key: String::new(),
         at_most_once: false,
+        // The mapping has it; whoever knows the mapping puts it in.
+        credential: None,
         timeout: asked.map_or(grant.timeout, |asked| asked.min(grant.timeout)),
         answer_headers: grant.answer_headers.clone(),
         answer_body: grant.answer_body,

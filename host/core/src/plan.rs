@@ -8,14 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::{
+    children::{self, Parent, Wish},
     contract::{
-        Action, Cause, Condition, Decision, Delivery, Effect, Http, MAX_EFFECT_ID, MAX_KEY,
-        MAX_REASON, Request, Wake,
+        Action, Apply, Cause, Condition, Decision, Delete, Delivery, Effect, Http, Kind,
+        MAX_EFFECT_ID, MAX_KEY, MAX_REASON, Need, ObjectRef, Request, Verb, Wake,
     },
-    grants::Grants,
+    grants::HttpGrant,
     journal::Journal,
     keys::{idempotency_key, request_fingerprint},
-    object::{Head, Uid},
+    mapping::{Credential, Mapping},
+    object::{Head, ObjectKey, Uid},
     outcome::Outcome,
     time::Time,
     units::{Bytes, Span},
@@ -64,6 +66,9 @@ pub struct Send {
     pub at_most_once: bool,
     /// The request.
     pub request: Request,
+    /// The Secret to send with it; its value is known to the driver alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credential: Option<Credential>,
     /// How long to wait for the whole answer.
     pub timeout: Span,
     /// Headers of the answer to keep, lower case.
@@ -81,56 +86,116 @@ pub struct Send {
 }
 
 /// A decision that passed the check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
     /// Its http effects, in order.
     pub sends: Vec<Send>,
+    /// Its applies, in order.
+    pub wishes: Vec<Wish>,
+    /// Its deletions of children, in order.
+    pub deletions: Vec<Deletion>,
+    /// The effect that deletes the object itself.
+    pub delete_self: Option<String>,
     /// When the plugin wants to be called again.
     pub wake: Option<Time>,
 }
 
-/// Checks everything about a decision but its status, which [`crate::status`] checks on the way.
-pub fn check(
-    decision: &Decision,
-    grants: &Grants,
-    uid: &Uid,
-    journal: &Journal,
-    takes_status: Result<(), &str>,
-    now: Time,
-) -> Result<Checked, Rejection> {
-    if !decision.needs.is_empty() {
-        return Err(unsupported("needs"));
+/// A `delete` that passed the check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deletion {
+    /// Id of the effect.
+    pub effect: String,
+    /// Effects it comes after.
+    pub after: Vec<String>,
+    /// Which object.
+    pub object: ObjectRef,
+    /// Only the one of this uid.
+    pub uid: Option<String>,
+}
+
+/// What a decision is checked against.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds<'a> {
+    /// The mapping's name.
+    pub name: &'a str,
+    /// The mapping: grants and credentials.
+    pub mapping: &'a Mapping,
+    /// Kind of the object.
+    pub kind: &'a Kind,
+    /// The object.
+    pub key: &'a ObjectKey,
+    /// Its uid.
+    pub uid: &'a Uid,
+    /// Its journal.
+    pub journal: &'a Journal,
+    /// Whether its status may be written, or why not.
+    pub takes_status: Result<(), &'a str>,
+    /// What was asked.
+    pub verb: Verb,
+    /// Needs of the descriptor.
+    pub needs: &'a [Need],
+    /// When the pass began.
+    pub now: Time,
+}
+
+impl<'a> Bounds<'a> {
+    fn parent(&self) -> Parent<'a> {
+        Parent {
+            mapping: self.name,
+            kind: self.kind,
+            key: self.key,
+            uid: self.uid,
+        }
     }
-    if decision.finalized {
-        return Err(unsupported("finalized"));
+}
+
+/// Checks everything about a decision but its status, which [`crate::status`] checks on the way.
+pub fn check(decision: &Decision, bounds: Bounds<'_>) -> Result<Checked, Rejection> {
+    if decision.finalized && bounds.verb != Verb::Finalize {
+        return Err(Rejection::bad(
+            "`finalized` is the answer of `finalize` only; leave it out of what `reconcile` returns",
+        ));
     }
     if let Some(extension) = decision.extensions.first() {
         return Err(unsupported(&format!("the extension `{}`", extension.name)));
     }
+    crate::needs::check_needs(bounds.needs, &decision.needs)?;
     check_conditions(&decision.conditions)?;
     check_labels(decision)?;
     for event in &decision.events {
         check_reason("event", &event.reason)?;
     }
-    if let Err(why) = takes_status
+    if let Err(why) = bounds.takes_status
         && (decision.status.is_some() || !decision.conditions.is_empty())
     {
         return Err(Rejection::denied(format!(
             "the plugin returned a status or conditions, but {why}"
         )));
     }
-    let wake = wake_time(decision.wake.as_ref(), now)?;
-    let sends = check_effects(&decision.effects, grants, uid)?;
-    for send in &sends {
-        same_request(send, journal)?;
+    let checked = Checked {
+        wake: wake_time(decision.wake.as_ref(), bounds.now)?,
+        ..check_effects(&decision.effects, bounds)?
+    };
+    for send in &checked.sends {
+        same_request(send, bounds.journal)?;
     }
-    if !journal.has_room_for(sends.iter().map(|send| send.effect.as_str())) {
+    let ids = checked.sends.iter().map(|send| send.effect.as_str());
+    if !bounds.journal.has_room_for(ids) {
         return Err(Rejection::denied(
             "the object has 64 receipts, the most that are kept; use one effect id with changing keys for what comes again and again",
         ));
     }
-    Ok(Checked { sends, wake })
+    let children = checked.wishes.len() + bounds.journal.inventory.len();
+    if checked.wishes.len() > MAX_CHILDREN || children > 2 * MAX_CHILDREN {
+        return Err(Rejection::denied(format!(
+            "the object has more than {MAX_CHILDREN} children, the most that its journal holds; put more into each, or make a kind of its own for a group of them"
+        )));
+    }
+    Ok(checked)
 }
+
+/// Most children of one object: their records stand in its journal.
+pub const MAX_CHILDREN: usize = 256;
 
 fn unsupported(part: &str) -> Rejection {
     Rejection {
@@ -192,24 +257,11 @@ fn check_labels(decision: &Decision) -> Result<(), Rejection> {
         .map(|key| ("label", key))
         .chain(decision.annotations.keys().map(|key| ("annotation", key)));
     for (what, key) in keys {
-        if !is_qualified_name(key) {
-            return Err(Rejection::bad(format!(
-                "`{key}` is no valid {what} key; write at most 63 letters, digits, `-`, `_`, `.`, with a DNS name and `/` before them"
-            )));
-        }
-        if key.starts_with("guesthouse.dev/") || key.contains(".guesthouse.dev/") {
-            return Err(Rejection::denied(format!(
-                "the {what} `{key}` is the host's; use a prefix of your own"
-            )));
-        }
+        check_meta_key("", what, key)?;
     }
     for (key, value) in &decision.labels {
-        if let Some(value) = value
-            && !(value.is_empty() || is_name_part(value))
-        {
-            return Err(Rejection::bad(format!(
-                "`{value}` is no valid value of the label `{key}`; write at most 63 letters, digits, `-`, `_`, `.`, or use an annotation"
-            )));
+        if let Some(value) = value {
+            check_label_value("", key, value)?;
         }
     }
     let sizes = decision
@@ -222,6 +274,31 @@ fn check_labels(decision: &Decision) -> Result<(), Rejection> {
         ));
     }
     Ok(())
+}
+
+/// A label's or annotation's key that is valid and not the host's; `of` stands before the message.
+pub(crate) fn check_meta_key(of: &str, what: &str, key: &str) -> Result<(), Rejection> {
+    if !is_qualified_name(key) {
+        return Err(Rejection::bad(format!(
+            "{of}`{key}` is no valid {what} key; write at most 63 letters, digits, `-`, `_`, `.`, with a DNS name and `/` before them"
+        )));
+    }
+    if key.starts_with("guesthouse.dev/") || key.contains(".guesthouse.dev/") {
+        return Err(Rejection::denied(format!(
+            "{of}the {what} `{key}` is the host's; use a prefix of your own"
+        )));
+    }
+    Ok(())
+}
+
+/// A label's value that is valid; `of` stands before the message.
+pub(crate) fn check_label_value(of: &str, key: &str, value: &str) -> Result<(), Rejection> {
+    if value.is_empty() || is_name_part(value) {
+        return Ok(());
+    }
+    Err(Rejection::bad(format!(
+        "{of}`{value}` is no valid value of the label `{key}`; write at most 63 letters, digits, `-`, `_`, `.`, or use an annotation"
+    )))
 }
 
 /// `[prefix/]name` of Kubernetes labels, annotations and condition types.
@@ -268,7 +345,7 @@ fn wake_time(wake: Option<&Wake>, now: Time) -> Result<Option<Time>, Rejection> 
     }
 }
 
-fn check_effects(effects: &[Effect], grants: &Grants, uid: &Uid) -> Result<Vec<Send>, Rejection> {
+fn check_effects(effects: &[Effect], bounds: Bounds<'_>) -> Result<Checked, Rejection> {
     let mut ids = BTreeSet::new();
     for effect in effects {
         if effect.id.is_empty() || effect.id.len() > MAX_EFFECT_ID {
@@ -285,18 +362,70 @@ fn check_effects(effects: &[Effect], grants: &Grants, uid: &Uid) -> Result<Vec<S
         }
     }
     check_order(effects, &ids)?;
-    effects
-        .iter()
-        .map(|effect| match &effect.action {
-            Action::Http(http) => send(effect, http, grants, uid),
-            Action::Apply(_) => Err(unsupported(&format!("an apply (`{}`)", effect.id))),
-            Action::Delete(_) => Err(unsupported(&format!("a delete (`{}`)", effect.id))),
-            Action::Other(extension) => Err(unsupported(&format!(
-                "the extension `{}` (`{}`)",
-                extension.name, effect.id
-            ))),
-        })
-        .collect()
+    let mut checked = Checked {
+        sends: Vec::new(),
+        wishes: Vec::new(),
+        deletions: Vec::new(),
+        delete_self: None,
+        wake: None,
+    };
+    for effect in effects {
+        match &effect.action {
+            Action::Http(http) => checked.sends.push(send(effect, http, bounds)?),
+            Action::Apply(apply) => checked.wishes.push(wish(effect, apply, bounds)?),
+            Action::Delete(delete) => deletion(effect, delete, bounds, &mut checked)?,
+            Action::Other(extension) => {
+                return Err(unsupported(&format!(
+                    "the extension `{}` (`{}`)",
+                    extension.name, effect.id
+                )));
+            }
+        }
+    }
+    children::check_wishes(&checked.wishes, &bounds.parent())?;
+    Ok(checked)
+}
+
+fn wish(effect: &Effect, apply: &Apply, bounds: Bounds<'_>) -> Result<Wish, Rejection> {
+    let wish = children::check_apply(effect, apply)?;
+    let grants = &bounds.mapping.grants;
+    grants
+        .apply(&wish, bounds.key)
+        .map_err(|why| Rejection::denied(format!("effect `{}`: {why}", effect.id)))?;
+    Ok(wish)
+}
+
+/// Of an own child, or of the object itself where that is granted; anything else is denied.
+fn deletion(
+    effect: &Effect,
+    delete: &Delete,
+    bounds: Bounds<'_>,
+    checked: &mut Checked,
+) -> Result<(), Rejection> {
+    let object = &delete.object;
+    let parent = bounds.parent();
+    bounds
+        .mapping
+        .grants
+        .delete(object, &parent)
+        .map_err(|why| Rejection::denied(format!("effect `{}`: {why}", effect.id)))?;
+    if parent.is(&object.kind, object.namespace.as_deref(), &object.name) {
+        if delete
+            .uid
+            .as_deref()
+            .is_none_or(|uid| uid == bounds.uid.as_str())
+        {
+            checked.delete_self = Some(effect.id.clone());
+        }
+        return Ok(());
+    }
+    checked.deletions.push(Deletion {
+        effect: effect.id.clone(),
+        after: effect.after.clone(),
+        object: object.clone(),
+        uid: delete.uid.clone(),
+    });
+    Ok(())
 }
 
 /// `after` names effects of this decision, and no circle.
@@ -332,20 +461,16 @@ fn check_order(effects: &[Effect], ids: &BTreeSet<&str>) -> Result<(), Rejection
     }
 }
 
-fn send(effect: &Effect, http: &Http, grants: &Grants, uid: &Uid) -> Result<Send, Rejection> {
-    if http.request.credential.is_some() {
-        return Err(unsupported(&format!(
-            "a credential (effect `{}`)",
-            effect.id
-        )));
-    }
+fn send(effect: &Effect, http: &Http, bounds: Bounds<'_>) -> Result<Send, Rejection> {
     if http.key.as_ref().is_some_and(|key| key.len() > MAX_KEY) {
         return Err(Rejection::bad(format!(
             "the key of the effect `{}` must have at most {MAX_KEY} bytes; hash what is longer",
             effect.id
         )));
     }
-    let grant = grants
+    let grant = bounds
+        .mapping
+        .grants
         .http(http)
         .map_err(|why| Rejection::denied(format!("effect `{}`: {why}", effect.id)))?;
     let asked = http
@@ -358,15 +483,47 @@ fn send(effect: &Effect, http: &Http, grants: &Grants, uid: &Uid) -> Result<Send
         idempotency_key: http
             .literal_key
             .clone()
-            .unwrap_or_else(|| idempotency_key(uid, &effect.id, http.key.as_deref())),
+            .unwrap_or_else(|| idempotency_key(bounds.uid, &effect.id, http.key.as_deref())),
         at_most_once: http.delivery == Delivery::AtMostOnce,
         request: http.request.clone(),
+        credential: credential(&effect.id, http, grant, bounds.mapping)?,
         timeout: asked.map_or(grant.timeout, |asked| asked.min(grant.timeout)),
         answer_headers: grant.answer_headers.clone(),
         answer_body: grant.answer_body,
         fingerprint: request_fingerprint(http),
         after: effect.after.clone(),
     })
+}
+
+/// The credential a request names: of the mapping, and granted for where the request goes.
+fn credential(
+    effect: &str,
+    http: &Http,
+    grant: &HttpGrant,
+    mapping: &Mapping,
+) -> Result<Option<Credential>, Rejection> {
+    let Some(name) = &http.request.credential else {
+        return Ok(None);
+    };
+    let Some(credential) = mapping.credentials.get(name) else {
+        return Err(Rejection::denied(format!(
+            "effect `{effect}`: the mapping has no credential `{name}`; name a Secret for it under `credentials`"
+        )));
+    };
+    if !grant.credentials.contains(name) {
+        return Err(Rejection::denied(format!(
+            "effect `{effect}`: the credential `{name}` may not be sent to {}; to allow it add it to `credentials` of that entry in `grants.http`",
+            grant.host
+        )));
+    }
+    let set = |(header, _): &&(String, String)| header.eq_ignore_ascii_case(&credential.header);
+    if http.request.headers.iter().any(|header| set(&header)) {
+        return Err(Rejection::bad(format!(
+            "the effect `{effect}` sets the header `{}` itself, which its credential `{name}` is sent in; leave it out",
+            credential.header
+        )));
+    }
+    Ok(Some(credential.clone()))
 }
 
 /// The same id and key with another request would be answered from the old one's receipt: an error of the plugin.

@@ -69,6 +69,17 @@ impl Selector {
         self.0.is_empty()
     }
 
+    /// Whether no object can fit both: some key is asked for in two ways that exclude each other. False where that cannot be
+    /// told.
+    pub fn excludes(&self, other: &Selector) -> bool {
+        self.0.iter().any(|mine| {
+            let same_key = other.0.iter().filter(|theirs| theirs.key == mine.key);
+            same_key
+                .into_iter()
+                .any(|theirs| mine.test.excludes(&theirs.test) || theirs.test.excludes(&mine.test))
+        })
+    }
+
     /// Whether an object fits whose labels are found by `label`.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.0.iter().all(|requirement| {
@@ -85,6 +96,20 @@ impl Selector {
                 Test::Below(bound) => number().is_some_and(|number| number < *bound),
             }
         })
+    }
+}
+
+impl Test {
+    fn excludes(&self, other: &Test) -> bool {
+        match (self, other) {
+            (Test::In(mine), Test::In(theirs)) => mine.iter().all(|value| !theirs.contains(value)),
+            (Test::In(mine), Test::NotIn(theirs)) => {
+                mine.iter().all(|value| theirs.contains(value))
+            }
+            (Test::In(_) | Test::Exists | Test::Above(_) | Test::Below(_), Test::Absent) => true,
+            (Test::Above(low), Test::Below(high)) => low.saturating_add(1) >= *high,
+            _ => false,
+        }
     }
 }
 

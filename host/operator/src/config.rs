@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 
 use guesthouse_core::{
-    contract::Kind,
     mapping::{CheckedMapping, name_of_key},
     object::Head,
 };
@@ -99,29 +98,24 @@ pub(crate) fn read<'a>(
 fn refuse_overlaps(configuration: &mut Configuration) {
     let mut by_age: Vec<_> = configuration.mappings.iter().collect();
     by_age.sort_by_key(|(name, configured)| (configured.place.age.clone(), (*name).clone()));
-    let mut taken: Vec<(&str, &Kind, &[String])> = Vec::new();
+    let mut taken: Vec<&CheckedMapping> = Vec::new();
     let mut refused = Vec::new();
     for (name, configured) in by_age {
         let Ok(mapping) = &configured.mapping else {
             continue;
         };
-        let namespaces = mapping.mapping.for_.namespaces.as_slice();
-        let overlaps = |(_, kind, others): &&(&str, &Kind, &[String])| {
-            kind.group() == mapping.kind.group()
-                && kind.kind == mapping.kind.kind
-                && (others.is_empty()
-                    || namespaces.is_empty()
-                    || others.iter().any(|n| namespaces.contains(n)))
-        };
-        match taken.iter().find(overlaps) {
-            Some((older, ..)) => {
+        if !mapping.mapping.status {
+            continue;
+        }
+        match taken.iter().find(|older| overlap(older, mapping)) {
+            Some(older) => {
                 let why = format!(
-                    "for: the older mapping `{older}` already writes the status of {} there",
-                    mapping.kind.kind
+                    "for: the older mapping `{}` already writes the status of {} there; set `status: false` in one of them, or let their namespaces or labelSelectors exclude each other",
+                    older.name, mapping.kind.kind
                 );
                 refused.push((name.clone(), why));
             }
-            None => taken.push((name, &mapping.kind, namespaces)),
+            None => taken.push(mapping),
         }
     }
     for (name, why) in refused {
@@ -129,6 +123,19 @@ fn refuse_overlaps(configuration: &mut Configuration) {
             configured.mapping = Err(why);
         }
     }
+}
+
+/// Whether two mappings may be about one object.
+fn overlap(a: &CheckedMapping, b: &CheckedMapping) -> bool {
+    let (ours, theirs) = (&a.mapping.for_.namespaces, &b.mapping.for_.namespaces);
+    let same_kind = a.kind.group() == b.kind.group() && a.kind.kind == b.kind.kind;
+    let same_place =
+        ours.is_empty() || theirs.is_empty() || ours.iter().any(|name| theirs.contains(name));
+    let excluded = match (&a.selector, &b.selector) {
+        (Some(a), Some(b)) => a.excludes(b),
+        _ => false,
+    };
+    same_kind && same_place && !excluded
 }
 
 #[derive(Deserialize)]
@@ -159,4 +166,33 @@ fn places(raw: &str) -> Vec<(Place, String)> {
             (place, text)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A mapping of one kind, with this under `for` and this beside it.
+    fn mapping(for_: &str, more: &str) -> CheckedMapping {
+        let text = format!(
+            "for: {{apiVersion: g.io/v1, kind: K{for_}}}\nplugin: {{file: p.wasm}}\nserviceAccount: a\n{more}"
+        );
+        CheckedMapping::parse("m", &text, "ns").unwrap()
+    }
+
+    #[test]
+    fn two_mappings_share_an_object_unless_namespaces_or_labels_exclude_it() {
+        for (a, b, share) in [
+            ("", "", true),
+            (", namespaces: [a, b]", ", namespaces: [b]", true),
+            (", namespaces: [a]", ", namespaces: [b]", false),
+            (", labelSelector: 'x=1'", ", labelSelector: 'x=2'", false),
+            (", labelSelector: 'x=1'", ", labelSelector: 'x!=1'", false),
+            (", labelSelector: 'x'", ", labelSelector: '!x'", false),
+            (", labelSelector: 'x=1'", ", labelSelector: 'y=2'", true),
+            (", labelSelector: 'x=1'", "", true),
+        ] {
+            assert_eq!(overlap(&mapping(a, ""), &mapping(b, "")), share, "{a} {b}");
+        }
+    }
 }

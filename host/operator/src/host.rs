@@ -11,10 +11,12 @@ use guesthouse_sandbox::{CacheAt, CacheKey, Compiler, Sandbox, SandboxError, Set
 
 use crate::{
     cluster::{Api, Discovery, Transport, TransportError, TransportOptions},
+    credentials::Credentials,
     events::Events,
     executor::Executor,
     journals::Journals,
     outgoing::Outgoing,
+    related::{Related, RelatedOptions},
     supervisor::{Parts, Supervisor},
     worker::Shop,
 };
@@ -94,18 +96,30 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
     tracing::warn!(
         "effects are made with the host's own credentials: impersonation of each mapping's serviceAccount is not built yet"
     );
+    let discovery = Arc::new(Discovery::new(api.clone()));
+    let outgoing = Arc::new(outgoing);
+    let credentials = Arc::new(Credentials::new(api.clone(), &namespace));
+    let (related, wakes) = Related::start(
+        transport.clone(),
+        outgoing.clone(),
+        credentials.clone(),
+        RelatedOptions::default(),
+    );
     let parts = Parts {
         namespace: namespace.clone(),
-        discovery: Discovery::new(api.clone()),
+        discovery,
         concurrency: options.concurrency.max(1),
         transport,
         sandbox,
+        wakes,
     };
     let (supervisor, inbox) = Supervisor::new(parts, |watch| Shop {
         journals: Arc::new(Journals::new(api.clone(), &namespace, watch)),
         api,
+        related: Arc::new(related),
         executor,
         outgoing,
+        credentials,
         events,
     });
     supervisor.run(inbox, stop).await;

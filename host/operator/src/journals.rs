@@ -9,14 +9,14 @@ use guesthouse_core::{
     contract::Kind,
     identity::Identity,
     journal::Journal,
-    object::{Head, ObjectKey},
+    object::{Head, ObjectError, ObjectKey},
     outcome::Outcome,
     pass::{JournalWrite, StoredJournal, WriteError},
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cluster::{Api, Preconditions, Propagation, Resource, Store, Watch},
+    cluster::{Api, Preconditions, Propagation, RequestError, Resource, Scope, Store, View, Watch},
     errors::write_error,
 };
 
@@ -90,7 +90,7 @@ pub struct Journals {
     resource: Resource,
     namespace: String,
     store: Arc<Store>,
-    _watch: Watch,
+    _watch: Option<Watch>,
     index: Mutex<Index>,
 }
 
@@ -103,9 +103,31 @@ impl Journals {
             resource: resource(),
             namespace: namespace.to_owned(),
             store,
-            _watch: watch,
+            _watch: Some(watch),
             index: Mutex::default(),
         }
+    }
+
+    /// As they are now, read once: for a command that does not stay.
+    pub async fn read_once(api: Api, namespace: &str) -> Result<Self, RequestError> {
+        let (resource, store) = (resource(), Arc::new(Store::default()));
+        let scope = Scope::namespace(namespace);
+        let listed = api
+            .list(&Identity::Host, &resource, &scope, View::Object, usize::MAX)
+            .await?;
+        let journals = Self {
+            api,
+            resource,
+            namespace: namespace.to_owned(),
+            store,
+            _watch: None,
+            index: Mutex::default(),
+        };
+        for raw in &listed.items {
+            let unreadable = |error: ObjectError| RequestError::Unreadable(error.to_string());
+            journals.store.absorb(raw.as_bytes()).map_err(unreadable)?;
+        }
+        Ok(journals)
     }
 
     /// A journal was added or changed.
@@ -150,6 +172,32 @@ impl Journals {
             )
         });
         found.collect()
+    }
+
+    /// Mappings that have a finalizer on some object, by what the journals say.
+    pub fn finalizing(&self) -> BTreeSet<String> {
+        let all = self.stored().into_iter();
+        all.filter(|stored| stored.journal.finalizer.is_some())
+            .map(|stored| stored.journal.mapping)
+            .collect()
+    }
+
+    /// The journals of a mapping that have a finalizer on record.
+    pub fn finalizing_of(&self, mapping: &str) -> Vec<StoredJournal> {
+        let all = self.stored().into_iter();
+        all.filter(|stored| stored.journal.mapping == mapping)
+            .filter(|stored| stored.journal.finalizer.is_some())
+            .collect()
+    }
+
+    /// All that can be read; the others are told of when their object is passed.
+    fn stored(&self) -> Vec<StoredJournal> {
+        let entries = self.store.entries().into_iter();
+        entries
+            // Most have none: those are not read whole.
+            .filter(|(_, entry)| entry.raw().contains("\"finalizer\":"))
+            .filter_map(|(key, entry)| read(key.name(), entry.raw()).ok())
+            .collect()
     }
 
     /// Creates or replaces one; the new version.

@@ -8,16 +8,19 @@ pub mod journals;
 
 mod clock;
 mod config;
+mod credentials;
 mod errors;
 mod events;
 mod executor;
+mod generate;
 mod host;
 mod outgoing;
 mod plugins;
-#[allow(dead_code)] // hooked into worker and supervisor at the merge
 mod related;
 mod supervisor;
+mod sweeper;
 mod trace;
 mod worker;
 
 pub use host::{HostError, HostOptions, run};
+pub use sweeper::{Drained, Released, drain};

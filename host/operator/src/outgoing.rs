@@ -12,10 +12,14 @@ use guesthouse_core::{
     time::Time,
     units::Span,
 };
-use reqwest::{Client, Method, header::RETRY_AFTER, redirect::Policy};
+use reqwest::{
+    Client, Method,
+    header::{HeaderValue, RETRY_AFTER},
+    redirect::Policy,
+};
 use tokio::sync::Semaphore;
 
-use crate::clock;
+use crate::{clock, credentials::Secrets};
 
 /// Sends http effects; cheap to clone.
 #[derive(Clone)]
@@ -43,15 +47,19 @@ impl Outgoing {
     }
 
     /// Sends independent requests side by side; one result each, in order.
-    pub(crate) async fn send_all(&self, sends: &[Send]) -> Vec<Sent> {
-        futures::future::join_all(sends.iter().map(|send| self.send(send))).await
+    pub(crate) async fn send_all(&self, sends: &[Send], secrets: &Secrets) -> Vec<Sent> {
+        futures::future::join_all(sends.iter().map(|send| self.send(send, secrets))).await
     }
 
-    async fn send(&self, send: &Send) -> Sent {
+    async fn send(&self, send: &Send, secrets: &Secrets) -> Sent {
+        let secret = match secret_of(send, secrets) {
+            Ok(secret) => secret,
+            Err(cause) => return Sent::NotSent(cause),
+        };
         let Ok(_slot) = self.slots.acquire().await else {
             return Sent::NotSent(Cause::new("Unreachable", "the host is ending"));
         };
-        let request = match self.request(send) {
+        let request = match self.request(send, secret) {
             Ok(request) => request,
             Err(error) => return Sent::NotSent(lost(send, &error)),
         };
@@ -60,13 +68,17 @@ impl Outgoing {
             Err(error) if error.is_connect() => Sent::NotSent(lost(send, &error)),
             Err(error) => Sent::Lost(lost(send, &error)),
             Ok(answer) => match read(send, answer).await {
-                Ok(sent) => sent,
+                Ok(sent) => veiled(sent, secret),
                 Err(error) => Sent::Lost(lost(send, &error)),
             },
         }
     }
 
-    fn request(&self, send: &Send) -> Result<reqwest::Request, reqwest::Error> {
+    fn request(
+        &self,
+        send: &Send,
+        secret: Option<&str>,
+    ) -> Result<reqwest::Request, reqwest::Error> {
         let method = Method::from_bytes(send.request.method.as_bytes()).unwrap_or(Method::GET);
         let mut request = self
             .client
@@ -75,9 +87,14 @@ impl Outgoing {
         for (name, value) in &send.request.headers {
             request = request.header(name, value);
         }
-        // A fetch has none.
         if !send.idempotency_key.is_empty() {
             request = request.header("Idempotency-Key", &send.idempotency_key);
+        }
+        if let (Some(credential), Some(secret)) = (&send.credential, secret) {
+            let mut value = HeaderValue::try_from([&credential.prefix, secret].concat())
+                .unwrap_or_else(|_| HeaderValue::from_static(""));
+            value.set_sensitive(true);
+            request = request.header(&credential.header, value);
         }
         match &send.request.body {
             Body::Empty => {}
@@ -85,6 +102,56 @@ impl Outgoing {
             Body::Bytes(bytes) => request = request.body(bytes.clone()),
         }
         request.build()
+    }
+}
+
+/// The secret a request is sent with; none where it names none.
+fn secret_of<'a>(send: &Send, secrets: &'a Secrets) -> Result<Option<&'a str>, Cause> {
+    let Some(credential) = &send.credential else {
+        return Ok(None);
+    };
+    match secrets.get(&credential.secret) {
+        Some(Ok(value)) => Ok(Some(value.as_str())),
+        Some(Err(cause)) => Err(cause.clone()),
+        None => Err(Cause::new("CredentialMissing", "it was not read")),
+    }
+}
+
+/// A receiver that repeats what it was sent must not show the secret to the plugin.
+fn veiled(sent: Sent, secret: Option<&str>) -> Sent {
+    let (
+        Sent::Answered {
+            mut response,
+            retry_after,
+        },
+        Some(secret),
+    ) = (sent.clone(), secret)
+    else {
+        return sent;
+    };
+    if secret.is_empty() {
+        return sent;
+    }
+    for (_, value) in &mut response.headers {
+        *value = value.replace(secret, "***");
+    }
+    response.body = match response.body {
+        Body::Text(text) => Body::Text(text.replace(secret, "***")),
+        Body::Bytes(bytes) => {
+            let shown = bytes
+                .windows(secret.len())
+                .any(|part| part == secret.as_bytes());
+            if shown {
+                Body::Empty
+            } else {
+                Body::Bytes(bytes)
+            }
+        }
+        Body::Empty => Body::Empty,
+    };
+    Sent::Answered {
+        response,
+        retry_after,
     }
 }
 

@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use guesthouse_core::{
+    contract::ObjectRef,
     object::ObjectKey,
     outcome::Outcome,
-    pass::{End, Step, StepAction, Terms, short_digest},
+    pass::{ChildWrite, End, Removal, Step, StepAction, Terms, short_digest},
 };
 use guesthouse_sandbox::{Called, Level};
 
@@ -51,10 +52,28 @@ pub(crate) fn step(terms: &Terms, object: &ObjectKey, step: &Step) {
         StepAction::Journal(write) => serde_json::to_string(&write.journal),
         StepAction::Tell(notes) => serde_json::to_string(notes),
         StepAction::Call(_, seen) => serde_json::to_string(seen),
+        StepAction::Finalizer(write) => serde_json::to_string(&write.patch),
+        // A Secret's content is nobody's to read here.
+        StepAction::Apply(writes) => serde_json::to_string(&bodies(writes)),
+        StepAction::Remove(removals) => serde_json::to_string(&objects(removals)),
+        StepAction::Look(objects) => serde_json::to_string(objects),
         _ => Ok(String::new()),
     };
     let content = content.unwrap_or_default();
     tracing::trace!(target: "guesthouse::step", mapping, %object, step = name, identity, content, "step");
+}
+
+/// What is applied, but for the content of Secrets.
+fn bodies(writes: &[ChildWrite]) -> Vec<serde_json::Value> {
+    let body = |write: &ChildWrite| match write.object.kind.kind.as_str() {
+        "Secret" => serde_json::json!({"kind": "Secret", "name": write.object.name}),
+        _ => serde_json::from_str(write.body.as_str()).unwrap_or_default(),
+    };
+    writes.iter().map(body).collect()
+}
+
+fn objects(removals: &[Removal]) -> Vec<&ObjectRef> {
+    removals.iter().map(|removal| &removal.object).collect()
 }
 
 /// What a guest said, and its reply at `trace`.

@@ -1,31 +1,33 @@
 //! Drives one pass: asks it for the next step, carries the step out, tells it what came of it.
 //!
-//! Nothing is decided here. Every write answers with the whole object, which goes into the store at once, so the next pass of
+//! Nothing is decided here. Every write answers with the whole object, which goes into its store at once, so the next pass of
 //! the key starts from our own last write whatever the watch is doing.
+
+mod children;
+mod object;
 
 use std::{sync::Arc, time::Instant};
 
 use guesthouse_core::{
-    contract::Json,
+    contract::{Observation, Verb},
     identity::Identity,
-    object::{self, ObjectKey},
-    pass::{Begin, End, ObjectWrite, Pass, StepAction, Terms, Told, WriteError},
-    plan::MetaPatch,
+    object::ObjectKey,
+    pass::{Begin, End, Pass, StepAction, Terms, Told},
     queue::Key,
+    refusal::{Refusal, RefusalKind},
 };
-use guesthouse_sandbox::{Plugin, Verb};
-use serde::Serialize;
-use serde_json::Value;
+use guesthouse_sandbox::Plugin;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
     clock,
-    cluster::{Answer, Api, PatchKind, Resource, Store, request::Want},
-    errors::write_error,
+    cluster::{Api, Resource, Store},
+    credentials::Credentials,
     events::{About, Events},
     executor::{Executor, Work},
     journals::Journals,
     outgoing::Outgoing,
+    related::{Reader, Related},
     trace,
 };
 
@@ -33,8 +35,10 @@ use crate::{
 pub(crate) struct Shop {
     pub(crate) api: Api,
     pub(crate) journals: Arc<Journals>,
+    pub(crate) related: Arc<Related>,
     pub(crate) executor: Executor,
-    pub(crate) outgoing: Outgoing,
+    pub(crate) outgoing: Arc<Outgoing>,
+    pub(crate) credentials: Arc<Credentials>,
     pub(crate) events: Events,
 }
 
@@ -52,7 +56,8 @@ pub(crate) enum Report {
 pub(crate) struct Assignment {
     pub(crate) key: Key,
     pub(crate) terms: Arc<Terms>,
-    pub(crate) plugin: Plugin,
+    /// None where it cannot be loaded: then the terms say so, and no pass calls it.
+    pub(crate) plugin: Option<Plugin>,
     pub(crate) resource: Arc<Resource>,
     pub(crate) store: Arc<Store>,
     pub(crate) begin: Begin,
@@ -67,6 +72,10 @@ pub(crate) async fn run(shop: Arc<Shop>, job: Assignment, reports: UnboundedSend
         reports: &reports,
     };
     let end = worker.drive(job.begin.clone()).await;
+    if let Some(reads) = &end.reads {
+        let account = Identity::Account(job.terms.mapping.account.clone());
+        shop.related.subscribe(&worker.reader(&account), reads);
+    }
     trace::pass_ended(&job.terms, &job.key.object, &end, started.elapsed());
     // The supervisor only goes away with the process.
     let _ = reports.send(Report::Ended(job.key, Box::new(end)));
@@ -94,7 +103,12 @@ impl Worker<'_> {
     async fn carry_out(&self, identity: &Identity, action: StepAction) -> Told {
         match action {
             StepAction::Read => Told::Object(self.read(identity).await),
-            StepAction::Call(_, seen) => self.call(seen).await,
+            StepAction::Gather(gather) => {
+                let related = &self.shop.related;
+                Told::Gathered(related.gather(&self.reader(identity), &gather).await)
+            }
+            StepAction::Look(objects) => Told::Looked(self.look(identity, &objects).await),
+            StepAction::Call(verb, seen) => self.call(verb, seen).await,
             StepAction::Journal(write) => {
                 Told::Journaled(self.shop.journals.write(identity, &write).await)
             }
@@ -103,9 +117,16 @@ impl Worker<'_> {
             }
             StepAction::Send(sends) => {
                 let _ = self.reports.send(Report::Parked(self.job.key.clone()));
-                let results = self.shop.outgoing.send_all(&sends).await;
+                let secrets = self.shop.credentials.read(identity, &sends).await;
+                let results = self.shop.outgoing.send_all(&sends, &secrets).await;
                 let _ = self.reports.send(Report::Unparked(self.job.key.clone()));
                 Told::Sent(results)
+            }
+            StepAction::Apply(writes) => Told::Applied(self.apply(identity, &writes).await),
+            StepAction::Remove(removals) => Told::Removed(self.remove(identity, &removals).await),
+            StepAction::Finalizer(write) => Told::Written(self.finalizer(identity, &write).await),
+            StepAction::DeleteSelf { uid } => {
+                Told::Removed(vec![self.delete_self(identity, &uid).await])
             }
             StepAction::Patch(write) => Told::Written(self.patch(identity, &write).await),
             StepAction::Status(write) => Told::Written(self.status(identity, &write).await),
@@ -113,8 +134,17 @@ impl Worker<'_> {
                 self.shop.events.tell(&self.about(), notes);
                 Told::Done
             }
-            // `drive` takes ends out before.
-            _ => Told::Done,
+            // `drive` takes these out before.
+            StepAction::End(_) => Told::Done,
+        }
+    }
+
+    /// This pass as a reader of what stands beside its object.
+    fn reader<'a>(&'a self, identity: &'a Identity) -> Reader<'a> {
+        Reader {
+            key: &self.job.key,
+            identity,
+            confined: !self.job.terms.mapping.mapping.for_.namespaces.is_empty(),
         }
     }
 
@@ -122,151 +152,22 @@ impl Worker<'_> {
         &self.job.key.object
     }
 
-    async fn read(&self, identity: &Identity) -> Result<Option<Json>, WriteError> {
-        let object = self.object();
-        let found = self
-            .shop
-            .api
-            .get(
-                identity,
-                &self.job.resource,
-                object.namespace(),
-                object.name(),
-            )
-            .await;
-        match found {
-            Ok(raw) => {
-                let _ = self.job.store.absorb(raw.as_bytes());
-                Ok(Some(Json::trusted(&*raw)))
-            }
-            Err(error) => match write_error(error) {
-                WriteError::NotFound => Ok(None),
-                other => Err(other),
-            },
-        }
-    }
-
-    async fn call(&self, seen: Box<guesthouse_core::contract::Observation>) -> Told {
+    async fn call(&self, verb: Verb, seen: Box<Observation>) -> Told {
         let terms = &self.job.terms;
+        let Some(plugin) = self.job.plugin.clone() else {
+            let why = "the pass asked for a plugin that is not loaded";
+            return Told::Reply(Err(Refusal::new(RefusalKind::Host, why)));
+        };
         let limits = terms.mapping.mapping.limits.clone();
         let work = Work {
-            plugin: self.job.plugin.clone(),
-            verb: Verb::Reconcile,
+            plugin,
+            verb,
             seen,
             limits,
         };
         let called = self.shop.executor.call(&terms.mapping.name, work).await;
         trace::called(terms, self.object(), &called);
         Told::Reply(called.result)
-    }
-
-    async fn patch(
-        &self,
-        identity: &Identity,
-        write: &ObjectWrite<MetaPatch>,
-    ) -> Result<Json, WriteError> {
-        #[derive(Serialize)]
-        struct Body<'a> {
-            metadata: Metadata<'a>,
-        }
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Metadata<'a> {
-            // Versions are unique over all objects of a kind: another uid has another one.
-            resource_version: &'a str,
-            #[serde(flatten)]
-            patch: &'a MetaPatch,
-        }
-        let body = Body {
-            metadata: Metadata {
-                resource_version: &write.version,
-                patch: &write.body,
-            },
-        };
-        let body =
-            serde_json::to_string(&body).map_err(|error| WriteError::Invalid(error.to_string()))?;
-        let (object, resource) = (self.object(), &self.job.resource);
-        let answer = self
-            .shop
-            .api
-            .patch(
-                identity,
-                resource,
-                object.namespace(),
-                object.name(),
-                PatchKind::Merge,
-                body,
-                Want::Object,
-            )
-            .await;
-        self.written(answer.map_err(write_error)?)
-    }
-
-    async fn status(
-        &self,
-        identity: &Identity,
-        write: &ObjectWrite<Value>,
-    ) -> Result<Json, WriteError> {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Body<'a> {
-            api_version: String,
-            kind: &'a str,
-            metadata: Metadata<'a>,
-            status: &'a Value,
-        }
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Metadata<'a> {
-            name: &'a str,
-            #[serde(skip_serializing_if = "str::is_empty")]
-            namespace: &'a str,
-            uid: &'a str,
-            resource_version: &'a str,
-        }
-        let (object, resource) = (self.object(), &self.job.resource);
-        let metadata = Metadata {
-            name: object.name(),
-            namespace: object.namespace(),
-            uid: &write.uid,
-            resource_version: &write.version,
-        };
-        let body = Body {
-            api_version: resource.api_version(),
-            kind: &resource.kind,
-            metadata,
-            status: &write.body,
-        };
-        let body =
-            serde_json::to_string(&body).map_err(|error| WriteError::Invalid(error.to_string()))?;
-        let answer = self
-            .shop
-            .api
-            .put_status(
-                identity,
-                resource,
-                object.namespace(),
-                object.name(),
-                body,
-                Want::Object,
-            )
-            .await;
-        let answer = answer.map_err(write_error)?;
-        for warning in &answer.warnings {
-            tracing::warn!(mapping = self.job.terms.mapping.name, %object, warning, "the API server warns about a status");
-        }
-        self.written(answer)
-    }
-
-    /// The object as the server wrote it; into the store before anybody can ask for it.
-    fn written(&self, answer: Answer) -> Result<Json, WriteError> {
-        let unreadable = |error: object::ObjectError| WriteError::Unavailable {
-            message: error.to_string(),
-            retry_after: None,
-        };
-        let raw = object::compact(&answer.body).map_err(unreadable)?;
-        self.job.store.absorb(raw.as_bytes()).map_err(unreadable)?;
-        Ok(Json::trusted(raw))
     }
 
     fn about(&self) -> About {

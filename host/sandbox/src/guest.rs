@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use guesthouse_core::{
-    contract::{Descriptor, Observation, Reply},
+    contract::{Descriptor, Observation, Reply, Verb},
     limits::Limits,
     refusal::{Refusal, RefusalKind},
 };
@@ -15,15 +15,6 @@ use crate::{
     slots::Slot,
     state::State,
 };
-
-/// What a plugin is called for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    /// The object is there and wanted.
-    Reconcile,
-    /// The object is being deleted.
-    Finalize,
-}
 
 /// All that came of one call.
 #[derive(Clone, Debug)]

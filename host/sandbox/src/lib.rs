@@ -36,7 +36,8 @@ mod wasi;
 
 pub use cache::CacheKey;
 pub use child::compile_child_main;
-pub use guest::{Called, Guest, Used, Verb};
+pub use guest::{Called, Guest, Used};
+pub use guesthouse_core::contract::Verb;
 pub use load::Sandbox;
 pub use output::{Level, LogLine};
 pub use plugin::Plugin;

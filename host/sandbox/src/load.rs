@@ -187,28 +187,16 @@ fn check(descriptor: &Descriptor, supported: &Supported) -> Result<(), Refusal> 
             ),
         ));
     }
-    let unsupported = |part: String| {
-        Err(refuse(
-            Unsupported,
-            format!("the plugin {part}, which this host does not carry out yet"),
-        ))
-    };
-    if descriptor.finalizes && !supported.finalize {
-        return unsupported("finalizes (descriptor.finalizes)".into());
-    }
-    if let (Some(need), false) = (descriptor.needs.first(), supported.needs) {
-        return unsupported(format!(
-            "needs further objects (descriptor.needs: {})",
-            need.name
-        ));
-    }
     if let Some(extension) = descriptor
         .extensions
         .iter()
         .find(|name| !supported.extensions.contains(&name.as_str()))
     {
-        return unsupported(format!(
-            "cannot do without the extension `{extension}` (descriptor.extensions)"
+        return Err(refuse(
+            Unsupported,
+            format!(
+                "the plugin cannot do without the extension `{extension}` (descriptor.extensions), which this host does not carry out"
+            ),
         ));
     }
     Ok(())
@@ -217,7 +205,7 @@ fn check(descriptor: &Descriptor, supported: &Supported) -> Result<(), Refusal> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guesthouse_core::contract::{Json, Kind, Need, Source, View};
+    use guesthouse_core::contract::Json;
 
     fn descriptor() -> Descriptor {
         Descriptor {
@@ -250,31 +238,13 @@ mod tests {
     #[test]
     fn what_the_caller_does_not_carry_out_is_refused_by_name() {
         let all = Supported {
-            finalize: true,
-            needs: true,
             extensions: &["acme.io/x"],
         };
         assert_eq!(check(&descriptor(), &Supported::default()), Ok(()));
-        refused(|it| it.finalizes = true, all, "finalizes");
         refused(
             |it| it.extensions = vec!["acme.io/x".into()],
             all,
             "extension `acme.io/x`",
-        );
-        let source = Source::Owned(Kind {
-            api_version: "v1".into(),
-            kind: "Pod".into(),
-        });
-        let need = Need {
-            name: "pods".into(),
-            source,
-            view: View::Full,
-            limit: None,
-        };
-        refused(
-            |it| it.needs = vec![need.clone()],
-            all,
-            "descriptor.needs: pods",
         );
     }
 

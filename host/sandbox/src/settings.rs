@@ -92,13 +92,9 @@ pub enum Metering {
     Fuel,
 }
 
-/// What the caller carries out; all false: nothing beyond `reconcile`.
+/// What the caller carries out beyond the contract.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Supported {
-    /// Plugins whose descriptor says `finalizes`.
-    pub finalize: bool,
-    /// Plugins whose descriptor has needs.
-    pub needs: bool,
     /// Extensions by name.
     pub extensions: &'static [&'static str],
 }

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::book::{Book, Fail, Mode, Put, Report, Stats};
+use crate::server::cut;
 
 /// The memory that all connections share.
 #[derive(Clone, Default)]
@@ -25,10 +26,6 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-/// Marks an answer that is not to be sent: the connection is closed instead.
-#[derive(Clone, Copy)]
-pub(crate) struct Cut;
 
 /// Counts a request as in flight until it is over, also when its connection goes away first.
 struct InFlight(Shared);
@@ -125,12 +122,6 @@ fn refused(code: StatusCode, why: &str, told: Option<Fail>) -> Response {
             .headers_mut()
             .insert(header::RETRY_AFTER, seconds.into());
     }
-    response
-}
-
-fn cut() -> Response {
-    let mut response = Response::new(Body::empty());
-    response.extensions_mut().insert(Cut);
     response
 }
 

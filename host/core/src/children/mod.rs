@@ -1,12 +1,38 @@
 //! Children: objects that a plugin asks for by `apply`.
+//!
+//! What is decided about a child is decided here, from text alone: whether the wish has the right shape ([`check_apply`]),
+//! what is sent ([`body`]), whose an object is that is there already ([`standing`], [`claim`]), whether it must be written
+//! again ([`drifted`]), how far it is ([`ready`]) and in which order children come and go ([`next_applies`],
+//! [`next_removals`]). The pass takes its steps from that, a driver makes the requests.
+//!
+//! Guarantees: what the plugin wrote reaches the server with its values untouched; nothing is written to or deleted from an
+//! object of somebody else; an owner reference is only written where the garbage collector honours it.
+
+mod body;
+mod check;
+mod fingerprint;
+mod immutable;
+mod members;
+mod ready;
+mod seen;
+mod standing;
+mod waves;
+
+pub use body::{
+    body, field_manager, owner_mark, parent_text, reference_is_legal, released_body, unmark_patch,
+};
+pub use check::{check_apply, check_wishes};
+pub(crate) use check::{check_kind_names, is_object_name};
+pub use fingerprint::{drifted, fingerprint};
+pub use immutable::is_immutable;
+pub use ready::ready;
+pub use seen::child;
+pub use standing::{claim, standing};
+pub use waves::{next_applies, next_removals};
 
 use crate::{
-    contract::{
-        Apply, ChildState, Effect, Generated, Json, Kind, Mode, OnDelete, OnImmutable, Ownership,
-    },
-    journal::ChildRecord,
-    object::{ObjectError, ObjectKey, Uid},
-    plan::Rejection,
+    contract::{ChildState, Generated, Json, Kind, Mode, OnDelete, OnImmutable, Ownership},
+    object::{ObjectKey, Uid},
 };
 
 /// Label of a child with [`owner_mark`].
@@ -56,6 +82,21 @@ pub struct Parent<'a> {
     pub uid: &'a Uid,
 }
 
+impl Parent<'_> {
+    /// The namespace an object of unsaid namespace lies in: the parent's.
+    fn namespace_of<'s>(&'s self, namespace: Option<&'s str>) -> &'s str {
+        namespace.unwrap_or(self.key.namespace())
+    }
+
+    /// Whether these words name the reconciled object itself; the version of a kind does not count.
+    pub fn is(&self, kind: &Kind, namespace: Option<&str>, name: &str) -> bool {
+        kind.group() == self.kind.group()
+            && kind.kind == self.kind.kind
+            && name == self.key.name()
+            && self.namespace_of(namespace) == self.key.namespace()
+    }
+}
+
 /// How an object that was found stands to its would-be parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -67,7 +108,7 @@ pub enum Standing {
     Free,
     /// Somebody else's, in words.
     Foreign(String),
-    /// Being deleted.
+    /// Being deleted, and nobody else's.
     Terminating,
 }
 

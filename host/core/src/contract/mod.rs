@@ -40,6 +40,15 @@ pub const MAX_ROUNDS: u32 = 5;
 /// Largest status, bytes of JSON text.
 pub const MAX_STATUS: usize = 256 * 1024;
 
+/// What a plugin is called for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// The object is there and wanted.
+    Reconcile,
+    /// It is being deleted and still has our finalizer, or it left the selector.
+    Finalize,
+}
+
 /// Why something is as it is: `reason` for machines (CamelCase), `message` for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -1,6 +1,8 @@
 //! How a pass leaves its key: the last word to journal, Events and queue.
 
-use super::{Carry, End, Finale, Memo, Note, Pass, Stage, Step, StepAction, Unfiled, WriteError};
+use super::{
+    Carry, End, Finale, Gather, Memo, Note, Pass, Stage, Step, StepAction, Unfiled, WriteError,
+};
 use crate::{
     contract::{Cause, EventType, MAX_MESSAGE, cut},
     object::version_number,
@@ -28,7 +30,7 @@ impl Pass {
         let backoff = finale.retry_at.is_some();
         // After a write of our own, or somebody else's that was found on the way, the plugin has not seen the object as it is
         // now: there is nothing to skip a call by.
-        let seen = self.object_writes == 0 && !self.unseen;
+        let seen = self.object_writes == 0 && !self.unseen && !self.changed_children;
         let memo = (settled && !backoff && seen).then(|| Memo {
             covers: self.covers(),
             outcome: finale.outcome,
@@ -37,15 +39,22 @@ impl Pass {
         let mut end = self.ending(outcome, finale.cause, wake);
         end.backoff = backoff;
         // The version this pass knows is newer than the change it has not passed on to the plugin.
-        end.again = self.unseen;
-        end.carry = Carry {
-            memo,
-            last: Some(outcome),
-            discarded: 0,
-            cluster_failures: 0,
-            unfiled: None,
-            ..self.carry.clone()
-        };
+        // The same goes for children that were made, changed or deleted since the plugin saw them: their own echo wakes nobody.
+        end.again = self.unseen || self.changed_children && finale.outcome != Outcome::Stalled;
+        end.carry.memo = memo;
+        end.carry.unfiled = None;
+        let step = self.as_host(StepAction::End(Box::new(end)));
+        self.stage = Stage::Ended;
+        if notes.is_empty() {
+            step
+        } else {
+            self.tell_before(step, notes)
+        }
+    }
+
+    /// The end of a pass that told nobody yet what it did.
+    pub(super) fn tell_and_end(&mut self, finale: &Finale, end: End) -> Step {
+        let notes = self.notes(finale);
         let step = self.as_host(StepAction::End(Box::new(end)));
         self.stage = Stage::Ended;
         if notes.is_empty() {
@@ -125,7 +134,7 @@ impl Pass {
         })
     }
 
-    fn ending(&self, outcome: Outcome, cause: Option<Cause>, wake: Option<Time>) -> End {
+    pub(super) fn ending(&self, outcome: Outcome, cause: Option<Cause>, wake: Option<Time>) -> End {
         End {
             outcome,
             cause,
@@ -139,12 +148,18 @@ impl Pass {
             carry: Carry {
                 last: Some(outcome),
                 unfiled: self.unfiled(),
+                needs: self.carry.needs.clone(),
+                pace: self.pace(),
                 ..Carry::default()
             },
             calls: self.calls,
             writes: self.writes,
             dropped: self.dropped.clone(),
-            reads: None,
+            reads: if outcome == Outcome::Gone {
+                Some(Gather::default())
+            } else {
+                self.watched()
+            },
         }
     }
 

@@ -1,6 +1,9 @@
 //! What a pass writes of its last reply: a counted failure, labels, status, in that order, each only when it differs.
 
-use super::{Finale, Object, ObjectWrite, Pass, Stage, Step, StepAction, WriteError};
+use super::{
+    Finale, Object, ObjectWrite, Pass, Stage, Step, StepAction, Then, Verb, WriteError,
+    gate::MAX_TOKEN,
+};
 use crate::{
     contract::{Cause, Json, MAX_MESSAGE, cut},
     object::{FieldPath, Head},
@@ -33,6 +36,7 @@ impl Finale {
             conditions: Vec::new(),
             events: Vec::new(),
             new_trouble: false,
+            then: Then::Nothing,
         }
     }
 
@@ -48,6 +52,16 @@ impl Finale {
 impl Pass {
     /// Records what must outlive a crash; then the writes that others see.
     pub(super) fn finish(&mut self, mut finale: Finale, now: Time) -> Step {
+        // A plugin that gave up on its clean-up holds nobody, where the mapping says so.
+        let gave_up = self.verb == Verb::Finalize && finale.outcome == Outcome::Stalled;
+        if gave_up && self.terms.plugin.broken.is_none() {
+            if self.releases_broken() {
+                return self.tear_down_now(now);
+            }
+            if let Some(cause) = &mut finale.cause {
+                cause.message = cut(&self.with_way_out(&cause.message), MAX_MESSAGE).to_owned();
+            }
+        }
         // A status that cannot be is found before anything is written.
         if let Err(error) = self.status(&finale) {
             let cause = Cause::new("BadOutput", error);
@@ -59,9 +73,21 @@ impl Pass {
             .as_ref()
             .is_some_and(|(outcome, told)| *outcome == finale.outcome && told == finale.message());
         finale.new_trouble = finale.outcome.is_trouble() && !known;
-        // A failure that was counted must not be forgotten; everything else would be found again by the next call.
+        // A failure that was counted must not be forgotten, nor what became of children; everything else would be found again
+        // by the next call.
         let counted = !finale.handled && finale.retry_at.is_some();
-        if counted && self.must_journal(&finale) {
+        let (record, before) = (&self.journal, self.journaled.as_ref());
+        let inventory_moved = before.map_or(!record.inventory.is_empty(), |before| {
+            before.inventory != record.inventory
+        });
+        let last_word = matches!(finale.outcome, Outcome::Stalled | Outcome::Denied);
+        let owed = if inventory_moved && last_word {
+            // What stops further calls is said after the status: a crash between the two would lose the status for good.
+            true
+        } else {
+            (counted || inventory_moved) && self.must_journal(&finale)
+        };
+        if owed {
             self.stage = Stage::Recording(Box::new(finale));
             return self.write_journal();
         }
@@ -75,7 +101,15 @@ impl Pass {
         if finale.handled {
             self.journal.retry = None;
         }
-        let worth_one = finale.outcome.is_trouble() || !self.journal.receipts.is_empty();
+        if let Some(token) = &self.token {
+            self.journal.reconciled = Some(cut(token, MAX_TOKEN).to_owned());
+        }
+        let record = &self.journal;
+        let worth_one = finale.outcome.is_trouble()
+            || !record.receipts.is_empty()
+            || !record.inventory.is_empty()
+            || record.finalizer.is_some()
+            || record.reconciled.is_some();
         self.journaled.as_ref() != Some(&self.journal) && (self.journaled.is_some() || worth_one)
     }
 
@@ -128,6 +162,11 @@ impl Pass {
         let Some(object) = &self.object else {
             return self.end(Outcome::Gone, None, None);
         };
+        let speechless = finale.status.is_none() && finale.conditions.is_empty();
+        if finale.then == Then::Release && self.verb == Verb::Finalize && speechless {
+            // The object goes with the next request: the host's own word would be a write for nobody.
+            return self.after_status(finale, now);
+        }
         let (uid, version) = (object.uid.as_str().to_owned(), object.version.clone());
         match self.status(&finale) {
             Ok(Computed {
@@ -138,13 +177,43 @@ impl Pass {
                 self.stage = Stage::Writing(Box::new(finale));
                 self.as_account(StepAction::Status(ObjectWrite { uid, version, body }))
             }
-            Ok(Computed { changed: None, .. }) => self.conclude(finale),
+            Ok(Computed { changed: None, .. }) => self.after_status(finale, now),
             Err(error) => self.cluster_failed(&error, None, now),
         }
     }
 
+    /// The status stands. What is left is the last request about the object, if there is one.
+    fn after_status(&mut self, finale: Finale, now: Time) -> Step {
+        match finale.then {
+            Then::Nothing => self.conclude(finale),
+            Then::Release => self.release(finale, now),
+            Then::DeleteSelf => {
+                let uid = self.uid().as_str().to_owned();
+                self.stage = Stage::DeletingSelf(Box::new(finale));
+                self.as_account(StepAction::DeleteSelf { uid })
+            }
+        }
+    }
+
+    /// The object was deleted by its own plugin; what holds it still is seen to by the passes that follow.
+    pub(super) fn self_deleted(
+        &mut self,
+        finale: Finale,
+        mut results: Vec<Result<bool, WriteError>>,
+        now: Time,
+    ) -> Step {
+        match results.pop() {
+            Some(Ok(_) | Err(WriteError::NotFound | WriteError::Conflict)) => {
+                self.writes += 1;
+                self.conclude(finale)
+            }
+            Some(Err(error)) => self.object_write_failed("deleting the object", error, now),
+            None => self.cluster_failed("the driver did not say what became of it", None, now),
+        }
+    }
+
     /// The status the object shall have, from the version this pass knows.
-    fn status(&self, finale: &Finale) -> Result<Computed, String> {
+    pub(super) fn status(&self, finale: &Finale) -> Result<Computed, String> {
         let none = Computed {
             changed: None,
             dropped: Vec::new(),
@@ -176,7 +245,7 @@ impl Pass {
     ) -> Step {
         match result {
             Ok(json) => match self.adopt(json) {
-                Ok(()) => self.conclude(finale),
+                Ok(()) => self.after_status(finale, now),
                 Err(error) => self.cluster_failed(&error, None, now),
             },
             Err(WriteError::Conflict) => self.read_again(finale),
@@ -234,7 +303,7 @@ impl Pass {
     }
 
     /// The object as the server wrote it; the generation stays the one the plugin saw.
-    fn adopt(&mut self, json: Json) -> Result<(), String> {
+    pub(super) fn adopt(&mut self, json: Json) -> Result<(), String> {
         let seen = self.generation();
         let written = Object::parse(json).map_err(|error| error.to_string())?;
         self.object = Some(Object {
@@ -247,7 +316,7 @@ impl Pass {
     }
 
     /// A write to the object that the server answered with a no: what it says concerns this object and is retried.
-    fn object_write_failed(&mut self, what: &str, error: WriteError, now: Time) -> Step {
+    pub(super) fn object_write_failed(&mut self, what: &str, error: WriteError, now: Time) -> Step {
         let limit = self.terms.mapping.mapping.retry.limit;
         let (limit, outcome, cause) = match error {
             WriteError::Invalid(message) => (

@@ -1,8 +1,9 @@
 //! What can be said before the plugin is asked.
 
-use super::{Pass, Stage, Step, StepAction, WriteError};
+use super::{Finale, Pass, Stage, Step, StepAction, Verb, WriteError};
 use crate::{
-    contract::{Cause, EventType, Json, Observation},
+    contract::{EventType, Json, Observation, cut},
+    mapping::OnExit,
     object::Head,
     outcome::Outcome,
     time::Time,
@@ -11,9 +12,14 @@ use crate::{
 
 /// Annotation that stops all passes of an object while it is `true`.
 pub const PAUSED: &str = "guesthouse.dev/paused";
+/// Annotation that asks for a pass: each new value is taken up once, also for an object that was given up.
+pub const RECONCILE: &str = "guesthouse.dev/reconcile";
+/// Most of a token that is told from others, bytes: it stands in the journal.
+pub(super) const MAX_TOKEN: usize = 128;
 
 impl Pass {
-    /// gone | journals of an earlier object | paused | being deleted | given up | nothing changed | call.
+    /// gone | journals of an earlier object | paused | being deleted | left the selector | finalizer first | nothing changed |
+    /// given up | stopped | call.
     pub(super) fn gate(&mut self, now: Time) -> Step {
         if !self.left.is_empty() {
             // Nothing of a journal may go on the word of a cache.
@@ -23,31 +29,79 @@ impl Pass {
         self.gate_object(now)
     }
 
+    /// What the object itself says, before anything beside it is read.
     fn gate_object(&mut self, now: Time) -> Step {
         let Some(object) = self.object.clone() else {
             return self.end(Outcome::Gone, None, None);
         };
-        let (paused, deleting) = match Head::parse(object.raw.as_str()) {
-            Ok(head) => (
-                head.annotations
-                    .get(PAUSED)
-                    .is_some_and(|value| value == "true"),
-                head.is_deleting(),
-            ),
+        let head = match Head::parse(object.raw.as_str()) {
+            Ok(head) => head,
             Err(error) => {
-                return self.cluster_failed(
-                    &format!("the object cannot be read: {error}"),
-                    None,
-                    now,
-                );
+                let why = format!("the object cannot be read: {error}");
+                return self.cluster_failed(&why, None, now);
             }
         };
-        if paused {
+        let annotation = |name: &str| head.annotations.get(name).map(|value| value.to_string());
+        if annotation(PAUSED).is_some_and(|value| value == "true") {
             return self.pause();
         }
-        if deleting {
-            // No finalizer of ours is on it: others are at work, and it goes without us.
+        self.token = annotation(RECONCILE).filter(|token| {
+            let token = cut(token, MAX_TOKEN);
+            !token.is_empty() && self.journal.reconciled.as_deref() != Some(token)
+        });
+        if self.token.is_some() {
+            self.forced = true;
+        }
+        let ours = self.is_on(&head);
+        if head.is_deleting() {
+            if !ours {
+                // No finalizer of ours is on it: others are at work, and it goes without us.
+                return self.end(Outcome::Unchanged, None, None);
+            }
+            self.verb = Verb::Finalize;
+        } else if !self.is_selected(&head) {
+            return self.left_selector(ours, now);
+        } else if self.terms.plugin.broken.is_some() {
+            // Nothing can be said about it; what was said last stands.
             return self.end(Outcome::Unchanged, None, None);
+        } else if self.terms.plugin.finalizes && !ours {
+            return self.put_finalizer(now);
+        }
+        self.gather_first(now)
+    }
+
+    /// The object does not carry the labels the mapping asks for: it is let go, if it ever was ours.
+    fn left_selector(&mut self, ours: bool, now: Time) -> Step {
+        self.exit = true;
+        let holds = ours || !self.journal.inventory.is_empty();
+        match self.terms.mapping.mapping.on_exit {
+            OnExit::Finalize if holds => {
+                self.verb = Verb::Finalize;
+                self.gather_first(now)
+            }
+            OnExit::Release if ours => self.release(Finale::release(Outcome::Applied), now),
+            OnExit::Finalize | OnExit::Release => self.end(Outcome::Unchanged, None, None),
+        }
+    }
+
+    /// Whether the mapping is about an object with these labels.
+    fn is_selected(&self, head: &Head<'_>) -> bool {
+        let selector = self.terms.mapping.selector.as_ref();
+        selector.is_none_or(|selector| {
+            selector.matches(|key| head.labels.get(key).map(|value| &**value))
+        })
+    }
+
+    /// Whether the plugin has a say in this pass.
+    pub(super) fn calls_plugin(&self) -> bool {
+        let plugin = &self.terms.plugin;
+        plugin.broken.is_none() && (self.verb == Verb::Reconcile || plugin.finalizes)
+    }
+
+    /// The rest of the gate, once everything a decision depends on is known.
+    pub(super) fn gate_known(&mut self, now: Time) -> Step {
+        if let Some(why) = self.terms.plugin.broken.clone() {
+            return self.finalize_broken(&why, now);
         }
         if !self.forced {
             // A wake that has come bypasses the memo, whoever brought the key here.
@@ -58,15 +112,30 @@ impl Pass {
                 return self.skip(memo);
             }
             if self.is_given_up() {
-                let cause = Cause::new(Outcome::Stalled.reason(), self.journal.message.clone());
-                return self.end(Outcome::Stalled, Some(cause), None);
+                return self.stay_given_up(now);
             }
+        }
+        if let Some(step) = self.stopped(now) {
+            return step;
+        }
+        if self.token.is_some() {
+            // Asked for by name: what was given up starts anew.
+            self.journal.retry = None;
         }
         if self.has_unfiled {
             self.stage = Stage::Refiling;
             return self.write_journal();
         }
-        self.call()
+        self.go_on(now)
+    }
+
+    /// The plugin is asked; where it has no say, the children and the finalizer go.
+    pub(super) fn go_on(&mut self, now: Time) -> Step {
+        if self.calls_plugin() {
+            self.call()
+        } else {
+            self.tear_down_now(now)
+        }
     }
 
     /// Given up on this generation, plugin and mapping, and said so: the journal is written after everything else.
@@ -160,14 +229,15 @@ impl Pass {
 
     /// Asks the plugin.
     pub(super) fn call(&mut self) -> Step {
+        self.changed_children = false;
         let Some(object) = &self.object else {
             return self.end(Outcome::Gone, None, None);
         };
         let mapping = &self.terms.mapping;
         let observation = Observation {
             object: object.raw.clone(),
-            related: Vec::new(),
-            children: Vec::new(),
+            related: self.related(),
+            children: self.children_seen(),
             receipts: self
                 .journal
                 .receipts
@@ -183,10 +253,7 @@ impl Pass {
         };
         self.calls += 1;
         self.stage = Stage::Calling;
-        self.as_host(StepAction::Call(
-            super::Verb::Reconcile,
-            Box::new(observation),
-        ))
+        self.as_host(StepAction::Call(self.verb, Box::new(observation)))
     }
 
     /// Failed passes in a row on this generation, plugin and mapping.

@@ -1,58 +1,51 @@
 //! The turns of the machine: what was asked, what was told, what comes next.
 
-use super::{Finale, Pass, Stage, Step, Told, WriteError};
+use super::{Finale, Pass, Stage, Step, Then, Told, WriteError, children::Deed};
 use crate::{
-    contract::{Cause, ConditionStatus, Decision, Failure, FailureKind, Reply},
+    contract::{Cause, Decision, Failure, FailureKind, Reply},
     journal::RetryRecord,
     outcome::Outcome,
-    plan::{self, Rejection},
+    plan::{self, Bounds, Checked, Rejection},
     refusal::Refusal,
     time::Time,
     units::Span,
 };
 
-use super::sends::Owed;
-
 impl Pass {
     pub(super) fn advance(&mut self, told: Told, now: Time) -> Step {
         match (std::mem::replace(&mut self.stage, Stage::Ended), told) {
-            (Stage::Sweeping, Told::Object(found)) => self.swept(found, now),
-            (Stage::Dropping, Told::Journaled(result)) => self.dropped_journal(result, now),
-            (Stage::Calling, Told::Reply(reply)) => self.replied(reply, now),
-            (Stage::Intending(sends), Told::Journaled(result)) => {
+            (stage, Told::Journaled(result)) if stage.waits_for_journal() => {
                 match self.journal_stands(result, now) {
-                    Ok(()) => self.send(sends),
+                    Ok(()) => self.journaled(stage, now),
                     Err(step) => *step,
                 }
             }
+            (Stage::Sweeping, Told::Object(found)) => self.swept(found, now),
+            (Stage::Dropping, Told::Journaled(result)) => self.dropped_journal(result, now),
+            (Stage::Putting, Told::Written(result)) => self.finalizer_put(result, now),
+            (Stage::Gathering(asked), Told::Gathered(read)) => self.gathered(asked, read, now),
+            (Stage::Calling, Told::Reply(reply)) => self.replied(reply, now),
             (Stage::Sending(sends), Told::Sent(results)) => self.sent(&sends, results, now),
-            (Stage::Refiling, Told::Journaled(result)) => match self.journal_stands(result, now) {
-                Ok(()) => self.call(),
-                Err(step) => *step,
-            },
-            (Stage::Filing, Told::Journaled(result)) => match self.journal_stands(result, now) {
-                Ok(()) => {
-                    self.round += 1;
-                    self.call()
-                }
-                Err(step) => *step,
-            },
-            (Stage::Recording(finale), Told::Journaled(result)) => {
-                match self.journal_stands(result, now) {
-                    Ok(()) => self.patch(*finale, now),
-                    Err(step) => *step,
-                }
+            (Stage::Looking(deed), Told::Looked(results)) => self.looked(*deed, results, now),
+            (Stage::Applying(deed, wave), Told::Applied(results)) => {
+                self.applied(*deed, &wave, results, now)
+            }
+            (Stage::Removing(deed, removals), Told::Removed(results)) => {
+                self.removed(*deed, &removals, results, now)
             }
             (Stage::Patching(finale), Told::Written(result)) => self.patched(*finale, result, now),
             (Stage::Writing(finale), Told::Written(result)) => {
                 self.status_written(*finale, result, now)
             }
             (Stage::Rereading(finale), Told::Object(found)) => self.reread(*finale, found, now),
-            (Stage::Closing(finale), Told::Journaled(result)) => {
-                match self.journal_stands(result, now) {
-                    Ok(()) => self.conclude(*finale),
-                    Err(step) => *step,
-                }
+            (Stage::Releasing(finale), Told::Written(result)) => {
+                self.finalizer_off(*finale, result, now)
+            }
+            (Stage::RereadingFinalizer(finale), Told::Object(found)) => {
+                self.reread_finalizer(*finale, found, now)
+            }
+            (Stage::DeletingSelf(finale), Told::Removed(results)) => {
+                self.self_deleted(*finale, results, now)
             }
             (Stage::Telling(end), Told::Done) => self.ended(end),
             (_, told) => self.cluster_failed(
@@ -63,6 +56,23 @@ impl Pass {
                 None,
                 now,
             ),
+        }
+    }
+
+    /// The journal stands: what was waiting for it goes on.
+    fn journaled(&mut self, stage: Stage, now: Time) -> Step {
+        match stage {
+            Stage::Marking => self.put_marked(now),
+            Stage::Refiling => self.go_on(now),
+            Stage::Intending(sends) => self.send(sends),
+            Stage::Filing => {
+                self.round += 1;
+                self.call()
+            }
+            Stage::Listing(deed) => self.advance_deed(*deed, now),
+            Stage::Recording(finale) => self.patch(*finale, now),
+            Stage::Closing(finale) => self.conclude(*finale),
+            _ => self.cluster_failed("the journal was not asked for", None, now),
         }
     }
 
@@ -114,54 +124,58 @@ impl Pass {
             .as_ref()
             .copied()
             .map_err(String::as_str);
-        let grants = &self.terms.mapping.mapping.grants;
-        let checked = match plan::check(
-            &decision,
-            grants,
-            &object.uid,
-            &self.journal,
+        let mapping = &self.terms.mapping;
+        let bounds = Bounds {
+            name: &mapping.name,
+            mapping: &mapping.mapping,
+            kind: &mapping.kind,
+            key: &self.key,
+            uid: &object.uid,
+            journal: &self.journal,
             takes_status,
-            self.began,
-        ) {
+            verb: self.verb,
+            needs: &self.terms.plugin.needs,
+            now: self.began,
+        };
+        let checked = match plan::check(&decision, bounds) {
             Ok(checked) => checked,
             Err(rejection) => return self.rejected(rejection, now),
         };
+        let unanswered = self.unanswered(&decision.needs);
+        if !unanswered.is_empty() {
+            return self.gather_more(unanswered, now);
+        }
         let due = self.due(&checked, now);
         if !due.is_empty() {
             return self.begin_sending(due, now);
         }
-        let ready = decision
-            .conditions
-            .iter()
-            .find(|condition| condition.type_ == "Ready");
-        let (outcome, cause, retry_at) = match self.owed(&checked) {
-            Owed::Retry(cause, at) => (Outcome::Retrying, Some(cause), Some(at)),
-            Owed::Blocked(cause) => (Outcome::Waiting, Some(cause), None),
-            Owed::Nothing => match ready {
-                Some(ready) if ready.status == ConditionStatus::Unknown => (
-                    Outcome::Waiting,
-                    Some(Cause::new(&ready.reason, &ready.message)),
-                    None,
-                ),
-                _ => (Outcome::Applied, None, None),
-            },
+        self.carry_out(decision, checked, now)
+    }
+
+    /// The last decision of the pass: its children, then its status.
+    fn carry_out(&mut self, decision: Decision, checked: Checked, now: Time) -> Step {
+        self.carry.needs = decision.needs;
+        let finale = Finale {
+            outcome: Outcome::Applied,
+            cause: None,
+            retry_at: None,
+            wake: checked.wake,
+            handled: true,
+            labels: decision.labels,
+            annotations: decision.annotations,
+            status: decision.status,
+            conditions: decision.conditions,
+            events: decision.events,
+            new_trouble: false,
+            then: Then::Nothing,
         };
-        self.finish(
-            Finale {
-                outcome,
-                cause,
-                retry_at,
-                wake: checked.wake,
-                handled: true,
-                labels: decision.labels,
-                annotations: decision.annotations,
-                status: decision.status,
-                conditions: decision.conditions,
-                events: decision.events,
-                new_trouble: false,
-            },
-            now,
-        )
+        // A status that cannot be is found before anything is written.
+        if let Err(error) = self.status(&finale) {
+            return self.plugin_failed(Cause::new("BadOutput", error), now);
+        }
+        let mut deed = Deed::new(finale, checked);
+        (deed.complete, deed.finalized) = (decision.complete, decision.finalized);
+        self.advance_deed(deed, now)
     }
 
     /// The plugin's own word that it cannot, now or ever.
@@ -207,7 +221,7 @@ impl Pass {
         self.finish(Finale::trouble(outcome, cause, wake), now)
     }
 
-    fn rejected(&mut self, rejection: Rejection, now: Time) -> Step {
+    pub(super) fn rejected(&mut self, rejection: Rejection, now: Time) -> Step {
         if rejection.outcome == Outcome::PluginFailed {
             return self.plugin_failed(rejection.cause, now);
         }

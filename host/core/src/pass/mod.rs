@@ -4,8 +4,13 @@
 //! carries the steps out on a cluster, `guesthouse render` prints them, tests drive them by hand and stop after any of them:
 //! one logic, several drivers. The order of the steps is the order of the guarantees:
 //!
-//! `gate → (call → check → send → journal)* → journal a counted failure → labels → status → journal how it ended → events → end`
+//! `gate → finalizer on → gather → (call → check → gather | send → journal)* → look → journal the inventory → apply → delete →
+//! journal → labels → status → finalizer off → journal how it ended → events → end`
 //!
+//! - What will need cleaning up is on record before it is made: the finalizer before the first effect, a child before its
+//!   first apply.
+//! - A child is written only when it differs from what was asked for, pruned only after a complete decision whose applies all
+//!   succeeded, and deleted only under the uid of what is on record as ours.
 //! - A failed pass is counted in the journal before anybody sees it. That an object is settled or given up is journaled last:
 //!   a crash before it costs a call that says the same again, a crash after it finds everything done, so a journal that says
 //!   `stalled` is enough to leave the object alone.
@@ -14,21 +19,31 @@
 //! - Status is the acknowledgement: it is written last, once, and only when it differs.
 //! - Every step is total: told something it did not ask for, a pass ends `cluster-failed` and is begun again.
 
+mod breaker;
+mod children;
 mod ending;
 mod finale;
+mod finalizer;
 mod gate;
 mod machine;
+mod reading;
 mod sends;
 mod step;
+mod teardown;
 
 use std::{collections::BTreeSet, sync::Arc};
 
 pub use ending::short_digest;
-pub use gate::PAUSED;
+pub use finalizer::removal_patch;
+pub use gate::{PAUSED, RECONCILE};
 pub use step::*;
 
+pub use crate::contract::Verb;
+
+use children::Deed;
+
 use crate::{
-    contract::{Condition, Event, Json, Status},
+    contract::{Answer, Condition, Event, Json, Need, Status},
     identity::Identity,
     journal::{Journal, ReceiptRecord, Subject},
     keys::Hash,
@@ -50,6 +65,19 @@ pub struct Terms {
     pub digest: String,
     /// What is known of the kind.
     pub kind: KindFacts,
+    /// What is known of the plugin.
+    pub plugin: PluginFacts,
+}
+
+/// What the rules need to know of a plugin.
+#[derive(Clone, Debug, Default)]
+pub struct PluginFacts {
+    /// Whether deletion passes through it.
+    pub finalizes: bool,
+    /// What every pass reads.
+    pub needs: Vec<Need>,
+    /// Why there is none that could be called. Then only deletion is seen to, as the mapping's `onBroken` says.
+    pub broken: Option<String>,
 }
 
 /// What the rules need to know of a kind.
@@ -105,6 +133,19 @@ pub struct Pass {
     /// Journals of objects that had this name before.
     left: Vec<StoredJournal>,
     stage: Stage,
+    verb: Verb,
+    /// The object left the selector; it is not being deleted.
+    exit: bool,
+    /// Token of the annotation that asks for a pass, if it is a new one.
+    token: Option<String>,
+    /// What was read beside the object, by need.
+    known: Vec<(Need, Answer)>,
+    /// What was found of the children on record, in the inventory's order.
+    found: Vec<Found>,
+    /// Children were changed since the plugin saw them.
+    changed_children: bool,
+    /// What of it is watched from now on; none as long as nothing was read.
+    reads: Option<Gather>,
     round: u32,
     tried: BTreeSet<(String, Option<String>)>,
     new_receipt: bool,
@@ -117,6 +158,8 @@ pub struct Pass {
     writes: u32,
     /// Of those, the ones that gave the object a new version.
     object_writes: u32,
+    /// Of those, the ones to children.
+    child_writes: u32,
     /// The trouble that was on record when the pass began: telling it again would be noise.
     told: Option<(Outcome, String)>,
     /// The journal has receipts that do not stand in the cluster.
@@ -165,6 +208,26 @@ enum Stage {
     Filing,
     /// That the receipts of an earlier pass are journaled.
     Refiling,
+    /// That the finalizer is on record.
+    Marking,
+    /// That the finalizer is on the object.
+    Putting,
+    /// What stands beside the object; then the gate goes on, or the next round does.
+    Gathering(Vec<Need>),
+    /// What the server says of children that were never answered for.
+    Looking(Box<Deed>),
+    /// That the inventory stands.
+    Listing(Box<Deed>),
+    /// That children were applied.
+    Applying(Box<Deed>, Vec<usize>),
+    /// That children were deleted or let go.
+    Removing(Box<Deed>, Vec<Removal>),
+    /// That the finalizer is off the object.
+    Releasing(Box<Finale>),
+    /// The object after a conflict over the finalizer.
+    RereadingFinalizer(Box<Finale>),
+    /// That the object itself is deleted.
+    DeletingSelf(Box<Finale>),
     /// That the journal stands.
     Recording(Box<Finale>),
     /// That labels and annotations stand.
@@ -179,6 +242,22 @@ enum Stage {
     Telling(Box<End>),
     /// Nothing more.
     Ended,
+}
+
+impl Stage {
+    /// Whether a write of this object's own journal is what it waits for.
+    fn waits_for_journal(&self) -> bool {
+        matches!(
+            self,
+            Stage::Marking
+                | Stage::Refiling
+                | Stage::Intending(_)
+                | Stage::Filing
+                | Stage::Listing(_)
+                | Stage::Recording(_)
+                | Stage::Closing(_)
+        )
+    }
 }
 
 /// How the pass is to end: what the last reply leads to.
@@ -199,6 +278,18 @@ struct Finale {
     events: Vec<Event>,
     /// Whether this trouble is new, to be told as an Event.
     new_trouble: bool,
+    /// What comes after the status.
+    then: Then,
+}
+
+/// What comes after the status, as the last request about the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    Nothing,
+    /// Our finalizer is taken off.
+    Release,
+    /// The object is deleted, as its plugin asked.
+    DeleteSelf,
 }
 
 impl Pass {
@@ -261,6 +352,13 @@ impl Pass {
             object: None,
             left: Vec::new(),
             stage: Stage::Ended,
+            verb: Verb::Reconcile,
+            exit: false,
+            token: None,
+            known: Vec::new(),
+            found: Vec::new(),
+            changed_children: false,
+            reads: None,
             round: 0,
             tried: BTreeSet::new(),
             new_receipt: false,
@@ -270,6 +368,7 @@ impl Pass {
             calls: 0,
             writes: 0,
             object_writes: 0,
+            child_writes: 0,
             told: None,
             has_unfiled: false,
             dropped: Vec::new(),
@@ -340,6 +439,7 @@ impl Pass {
             .part(&self.terms.kind.fingerprint)
             .part(version)
             .part(receipts.as_str())
+            .part(self.covers_reads().to_le_bytes())
             .number()
     }
 }

@@ -54,8 +54,14 @@ impl Pass {
             .collect()
     }
 
-    /// Whether an effect that others come after has succeeded: answered below 400.
-    fn is_done(&self, id: &str, checked: &Checked) -> bool {
+    /// Whether an effect that others come after has succeeded: answered below 400, current, or gone.
+    pub(super) fn is_done(&self, id: &str, checked: &Checked) -> bool {
+        if let Some(wish) = checked.wishes.iter().find(|wish| wish.effect == id) {
+            return self.is_child_done(wish);
+        }
+        if let Some(deletion) = checked.deletions.iter().find(|d| d.effect == id) {
+            return self.record_at(&deletion.object).is_none();
+        }
         let Some(send) = checked.sends.iter().find(|send| send.effect == id) else {
             return false;
         };
@@ -210,7 +216,7 @@ impl Pass {
     }
 
     /// Five calls did not settle it. New receipts are progress: again at once; without them the plugin goes round in circles.
-    fn too_many_rounds(&mut self, now: Time) -> Step {
+    pub(super) fn too_many_rounds(&mut self, now: Time) -> Step {
         if self.new_receipt {
             return self.end_again(Outcome::Waiting);
         }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{
     contract::{
         Answer, Cause, EventType, Generated, Json, Kind, Need, ObjectRef, Observation, Reply,
-        Response,
+        Response, Verb,
     },
     identity::Identity,
     journal::{Journal, ReceiptRecord},
@@ -52,14 +52,15 @@ pub enum StepAction {
     Send(Vec<Send>),
     /// Server-side apply of children that are independent of each other. Told by [`Told::Applied`].
     Apply(Vec<ChildWrite>),
-    /// Delete children, each only under its uid. Told by [`Told::Removed`].
-    Delete(Vec<Removal>),
-    /// Take our mark off children that stay. Told by [`Told::Removed`].
-    Orphan(Vec<Removal>),
+    /// Delete children or let them go, each only under its uid. Told by [`Told::Removed`].
+    Remove(Vec<Removal>),
     /// Put our finalizer on the object or take it off, by JSON patch. Told by [`Told::Written`].
     Finalizer(FinalizerWrite),
-    /// Delete the object itself, at the uid named. Told by [`Told::Removed`], with one result.
-    DeleteSelf(Removal),
+    /// Delete the object itself, as its plugin asked. Told by [`Told::Removed`], with one result.
+    DeleteSelf {
+        /// Only the one of this uid.
+        uid: String,
+    },
     /// Merge-patch labels and annotations, at the version named. Told by [`Told::Written`].
     Patch(ObjectWrite<MetaPatch>),
     /// PUT the status, at the uid and version named. Told by [`Told::Written`].
@@ -82,10 +83,9 @@ impl StepAction {
             StepAction::DropJournal { .. } => "drop-journal",
             StepAction::Send(_) => "send",
             StepAction::Apply(_) => "apply",
-            StepAction::Delete(_) => "delete",
-            StepAction::Orphan(_) => "orphan",
+            StepAction::Remove(_) => "remove",
             StepAction::Finalizer(_) => "finalizer",
-            StepAction::DeleteSelf(_) => "delete-self",
+            StepAction::DeleteSelf { .. } => "delete-self",
             StepAction::Patch(_) => "patch",
             StepAction::Status(_) => "status",
             StepAction::Tell(_) => "tell",
@@ -114,15 +114,6 @@ pub struct ObjectWrite<T> {
     pub version: String,
     /// What to write.
     pub body: T,
-}
-
-/// What a plugin is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    /// The object is there and wanted.
-    Reconcile,
-    /// It is being deleted and still has our finalizer, or left the selector.
-    Finalize,
 }
 
 /// What to read beside the object. Both lists are answered in order.
@@ -196,7 +187,7 @@ pub struct ChildWrite {
 }
 
 /// A child to delete or to let go.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Removal {
     /// Id of the effect that asked for it.
     pub effect: String,
@@ -204,6 +195,24 @@ pub struct Removal {
     pub object: ObjectRef,
     /// Only the one of this uid.
     pub uid: String,
+    /// How it goes.
+    pub way: Way,
+}
+
+/// How a child goes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Way {
+    /// It is deleted, with what it owns.
+    Delete,
+    /// It stays, without our mark: this merge patch takes it off.
+    Unmark(Value),
+    /// It was never ours: an apply of this body lets our fields go.
+    LetGo {
+        /// Identity alone.
+        body: Json,
+        /// Field manager.
+        manager: String,
+    },
 }
 
 /// A JSON patch of `metadata.finalizers`.
@@ -249,8 +258,8 @@ pub enum Told {
     Looked(Vec<Result<Looked, WriteError>>),
     /// One result for each child: the whole object as the server wrote it.
     Applied(Vec<Result<Json, WriteError>>),
-    /// One result for each object.
-    Removed(Vec<Result<(), WriteError>>),
+    /// One result for each object: whether it is gone, or still there on its way out.
+    Removed(Vec<Result<bool, WriteError>>),
     /// Nothing to say.
     Done,
 }

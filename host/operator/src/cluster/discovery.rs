@@ -111,6 +111,44 @@ impl Discovery {
         find(answer.text()?, group, version, kind)
     }
 
+    /// What is served as `kind` of `group` at any version, the preferred one first; `None` if nothing is.
+    pub async fn resolve_any(
+        &self,
+        identity: &Identity,
+        group: &str,
+        kind: &str,
+    ) -> Result<Option<Resource>, RequestError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Group {
+            versions: Vec<Named>,
+            preferred_version: Option<Named>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Named {
+            group_version: String,
+        }
+        if group.is_empty() {
+            return self.resolve(identity, "v1", kind).await;
+        }
+        let mut path = String::from("/apis");
+        push_segment(&mut path, group)?;
+        let answer = match self.api.read(identity, &path).await {
+            Err(RequestError::NotServed(_) | RequestError::NotFound(_)) => return Ok(None),
+            answer => answer?,
+        };
+        let found: Group = serde_json::from_str(answer.text()?)
+            .map_err(|error| RequestError::Unreadable(format!("discovery of {group}: {error}")))?;
+        for version in found.preferred_version.iter().chain(&found.versions) {
+            let served = self.resolve(identity, &version.group_version, kind).await?;
+            if served.is_some() {
+                return Ok(served);
+            }
+        }
+        Ok(None)
+    }
+
     /// The CRD behind a resource, if there is one and it may be read.
     pub async fn crd(
         &self,

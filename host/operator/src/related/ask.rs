@@ -37,7 +37,7 @@ impl Related {
         let fetches = gather.readings.iter().map(|reading| async move {
             match &reading.source {
                 ReadSource::Fetch { send, fresh } => {
-                    Some(shared.fetches.get(reader.key.mapping, send, *fresh).await)
+                    Some(shared.fetches.get(reader, send, *fresh).await)
                 }
                 _ => None,
             }

@@ -18,7 +18,8 @@ use guesthouse_core::{
 };
 use tokio::time::Instant;
 
-use crate::outgoing::Outgoing;
+use super::Reader;
+use crate::{credentials::Credentials, outgoing::Outgoing};
 
 /// Things fetched that are remembered.
 const ENTRIES: usize = 1024;
@@ -28,21 +29,23 @@ const LEAST: Duration = Duration::from_secs(1);
 type Entry = Arc<tokio::sync::Mutex<Option<(Answer, Instant)>>>;
 
 pub(super) struct Fetches {
-    outgoing: Outgoing,
+    outgoing: Arc<Outgoing>,
+    credentials: Arc<Credentials>,
     entries: Mutex<HashMap<String, (Entry, Instant)>>,
 }
 
 impl Fetches {
-    pub(super) fn new(outgoing: Outgoing) -> Self {
+    pub(super) fn new(outgoing: Arc<Outgoing>, credentials: Arc<Credentials>) -> Self {
         Self {
             outgoing,
+            credentials,
             entries: Mutex::default(),
         }
     }
 
     /// The answer to a request, at most `fresh` seconds old.
-    pub(super) async fn get(&self, mapping: MappingId, send: &Send, fresh: u32) -> Answer {
-        let entry = self.entry(name(mapping, send));
+    pub(super) async fn get(&self, reader: &Reader<'_>, send: &Send, fresh: u32) -> Answer {
+        let entry = self.entry(name(reader.key.mapping, send));
         let mut held = entry.lock().await;
         let age = Duration::from_secs(u64::from(fresh)).max(LEAST);
         if let Some((answer, at)) = &*held
@@ -50,7 +53,9 @@ impl Fetches {
         {
             return answer.clone();
         }
-        let sent = self.outgoing.send_all(std::slice::from_ref(send)).await;
+        let sends = std::slice::from_ref(send);
+        let secrets = self.credentials.read(reader.identity, sends).await;
+        let sent = self.outgoing.send_all(sends, &secrets).await;
         let answer = match sent.into_iter().next() {
             Some(Sent::Answered { response, .. }) => Answer::Response(response),
             Some(Sent::Lost(cause) | Sent::NotSent(cause)) => {

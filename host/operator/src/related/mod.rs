@@ -35,7 +35,7 @@ use guesthouse_core::{
     needs,
     object::Head,
     pass::{Gather, Looked, WriteError},
-    queue::{Key, MappingId},
+    queue::Key,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -43,6 +43,7 @@ use crate::{
     cluster::{
         Api, Discovery, Notice, RequestError, Resource, Transport, Watch, WatchId, WatchOptions,
     },
+    credentials::Credentials,
     errors::write_error,
     outgoing::Outgoing,
 };
@@ -50,10 +51,6 @@ use fetches::Fetches;
 use kinds::Kinds;
 use table::Table;
 use targets::{Target, Want, Way};
-
-/// Keys to which something they read has changed, to be queued as events without a version.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wake(pub(crate) Vec<Key>);
 
 /// Who reads.
 #[derive(Debug, Clone, Copy)]
@@ -106,23 +103,25 @@ struct Shared {
     options: RelatedOptions,
     table: Mutex<Table>,
     notices: UnboundedSender<Notice>,
-    wakes: UnboundedSender<Wake>,
+    wakes: UnboundedSender<Vec<Key>>,
 }
 
 impl Related {
-    /// Reads over `transport`; wakes come out of the receiver. Needs a tokio runtime.
+    /// Reads over `transport`. Out of the receiver come keys to which something they read has changed, to be queued as events
+    /// without a version. Needs a tokio runtime.
     pub(crate) fn start(
         transport: Transport,
-        outgoing: Outgoing,
+        outgoing: Arc<Outgoing>,
+        credentials: Arc<Credentials>,
         options: RelatedOptions,
-    ) -> (Self, UnboundedReceiver<Wake>) {
+    ) -> (Self, UnboundedReceiver<Vec<Key>>) {
         let api = Api::new(transport.clone());
         let (notices, heard) = unbounded_channel();
         let (wakes, woken) = unbounded_channel();
         let shared = Arc::new(Shared {
             kinds: Kinds::new(Discovery::new(api.clone())),
             table: Mutex::new(Table::new(options.poll)),
-            fetches: Fetches::new(outgoing),
+            fetches: Fetches::new(outgoing, credentials),
             transport,
             api,
             options,
@@ -156,19 +155,6 @@ impl Related {
     /// Nothing wakes the key any more.
     pub(crate) fn forget(&self, key: &Key) {
         self.shared.table().forget(key);
-    }
-
-    /// Nothing wakes any key of the mapping any more.
-    pub(crate) fn forget_mapping(&self, mapping: MappingId) {
-        let mut table = self.shared.table();
-        let keys: Vec<Key> = table
-            .readers()
-            .filter(|key| key.mapping == mapping)
-            .cloned()
-            .collect();
-        for key in keys {
-            table.forget(&key);
-        }
     }
 
     /// Takes over what a write of the key's pass answered with: the stores show it from now on, and its echo does not wake
@@ -324,7 +310,7 @@ impl Shared {
     fn wake(&self, keys: Vec<Key>) {
         if !keys.is_empty() {
             // Nobody takes them any more only when the host ends.
-            let _ = self.wakes.send(Wake(keys));
+            let _ = self.wakes.send(keys);
         }
     }
 

@@ -112,6 +112,7 @@ impl Supervisor {
         {
             if end.outcome == Outcome::Gone && end.wake.is_none() {
                 runtime.keys.remove(&key.object);
+                self.shop.related.forget(key);
             } else {
                 runtime.keys.insert(
                     key.object.clone(),
@@ -121,6 +122,12 @@ impl Supervisor {
                     },
                 );
             }
+        }
+        if let Some(name) = self.names.get(&key.mapping).cloned() {
+            if let Some(runtime) = self.mappings.get_mut(&name) {
+                runtime.swap.ended(&key.object);
+            }
+            self.go_on_swapping(&name);
         }
         let finish = Finish {
             version: end.version,

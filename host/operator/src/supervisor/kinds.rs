@@ -7,9 +7,10 @@ use std::{collections::BTreeSet, sync::Arc};
 use guesthouse_core::{
     contract::{EventType, Kind},
     identity::Identity,
+    mapping::Mapping,
     object::ObjectKey,
     pass::KindFacts,
-    queue::{Key, MappingId, Push, Why},
+    queue::{Key, MappingId, Why},
     schema::StatusSchema,
     time::Time,
     units::Span,
@@ -262,46 +263,71 @@ impl Supervisor {
         }
     }
 
-    /// Queues everything a mapping is about, and the objects of journals whose object may be gone.
+    /// Queues everything a mapping is about.
     pub(super) fn push_all(&mut self, name: &str, why: Why) {
-        let now = clock::now();
+        self.push_these(name, self.all_of(name), why);
+    }
+
+    /// Another plugin or mapping decides from now on: everything is looked at again, bit by bit.
+    pub(super) fn begin_swap(&mut self, name: &str) {
+        let all = self.all_of(name);
+        if let Some(runtime) = self.mappings.get_mut(name) {
+            runtime.swap.begin(all);
+        }
+        self.go_on_swapping(name);
+    }
+
+    /// Queues as many objects as there are places. What may not run yet takes none: it could be years.
+    pub(super) fn go_on_swapping(&mut self, name: &str) {
+        while let Some(runtime) = self.mappings.get_mut(name) {
+            let next = runtime.swap.next(runtime.checked.mapping.concurrency);
+            if next.is_empty() {
+                return;
+            }
+            for object in self.push_these(name, next, Why::Swap) {
+                if let Some(runtime) = self.mappings.get_mut(name) {
+                    runtime.swap.ended(&object);
+                }
+            }
+        }
+    }
+
+    /// The objects a mapping is about, and those of journals whose object may be gone.
+    fn all_of(&self, name: &str) -> Vec<ObjectKey> {
         let Some(runtime) = self.mappings.get(name) else {
-            return;
+            return Vec::new();
         };
         let mut left = self.shop.journals.objects(name, &runtime.checked.kind);
+        let mut all = Vec::new();
         for scope in &runtime.scopes {
             let Some(served) = self.kinds.get(scope).and_then(|kind| kind.served.as_ref()) else {
                 continue;
             };
-            for (object, entry) in served.watch.store().entries() {
-                let push = runtime.push(Some(&entry), why, None);
-                self.queue.push(
-                    &Key {
-                        mapping: runtime.id,
-                        object,
-                    },
-                    push,
-                    now,
-                );
+            let store = served.watch.store();
+            all.extend(store.keys());
+            left.retain(|object| store.get(object).is_none());
+        }
+        all.extend(left);
+        all
+    }
+
+    /// Queues objects; returns those whose time has not come.
+    fn push_these(&mut self, name: &str, objects: Vec<ObjectKey>, why: Why) -> Vec<ObjectKey> {
+        let now = clock::now();
+        let Some(runtime) = self.mappings.get(name) else {
+            return Vec::new();
+        };
+        let mut later = Vec::new();
+        for object in objects {
+            let entry = self.entry(runtime, &object);
+            let push = runtime.push(entry.as_deref(), why, None);
+            if push.not_before.is_some_and(|at| now < at) {
+                later.push(object.clone());
             }
-            left.retain(|object| served.watch.store().get(object).is_none());
+            let mapping = runtime.id;
+            self.queue.push(&Key { mapping, object }, push, now);
         }
-        for object in left {
-            let push = Push {
-                why,
-                version: None,
-                priority: 0,
-                not_before: None,
-            };
-            self.queue.push(
-                &Key {
-                    mapping: runtime.id,
-                    object,
-                },
-                push,
-                now,
-            );
-        }
+        later
     }
 
     /// Says on the mappings' ConfigMaps what is wrong with their kind.
@@ -324,13 +350,15 @@ impl Supervisor {
 }
 
 /// What the rules need to know of a kind.
-pub(super) fn facts(resource: &Resource) -> KindFacts {
+pub(super) fn facts(resource: &Resource, mapping: &Mapping) -> KindFacts {
     let kind = &resource.kind;
     // Groups of Kubernetes itself have no dot, or end in k8s.io (API conventions).
     let built_in = !resource.group.contains('.') || resource.group.ends_with(".k8s.io");
-    let takes_status = if built_in {
+    let takes_status = if !mapping.status {
+        Err("the mapping says `status: false`: another one writes it".to_owned())
+    } else if built_in && !mapping.grants.status {
         Err(format!(
-            "{kind} is a built-in kind, whose status belongs to Kubernetes"
+            "{kind} is a built-in kind, whose status belongs to Kubernetes; to allow it all the same set `status: true` in `grants` of the mapping"
         ))
     } else if !resource.has_status {
         Err(format!(

@@ -1,13 +1,16 @@
 //! Mappings as they run: applied from the configuration, kept at their last good version.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use guesthouse_core::{
     contract::EventType,
     mapping::{CheckedMapping, PluginSource},
     object::ObjectKey,
     pass::{Carry, Terms},
-    queue::{MappingId, Push, Why},
+    queue::{Key, MappingId, Push, Why},
     time::Time,
 };
 use guesthouse_sandbox::Plugin;
@@ -31,12 +34,46 @@ pub(super) struct Runtime {
     /// What the last passes left, for the objects that had one.
     pub(super) keys: HashMap<ObjectKey, KeyState>,
     pub(super) next_resync: Time,
+    /// Objects that another plugin or mapping has still to be asked about.
+    pub(super) swap: Swap,
+}
+
+/// Objects to be passed again because what decides about them changed. Not more than half of what may run at once is handed
+/// to the queue, so that live events find room.
+#[derive(Default)]
+pub(super) struct Swap {
+    waiting: Vec<ObjectKey>,
+    queued: HashSet<ObjectKey>,
+}
+
+impl Swap {
+    /// Begins anew with all objects.
+    pub(super) fn begin(&mut self, all: Vec<ObjectKey>) {
+        (self.waiting, self.queued) = (all, HashSet::new());
+    }
+
+    /// The pass of an object is over: its place is free.
+    pub(super) fn ended(&mut self, object: &ObjectKey) {
+        self.queued.remove(object);
+    }
+
+    /// The objects to be queued now.
+    pub(super) fn next(&mut self, concurrency: u32) -> Vec<ObjectKey> {
+        let half = usize::try_from(concurrency / 2).unwrap_or(1).max(1);
+        let room = half.saturating_sub(self.queued.len());
+        let next = self
+            .waiting
+            .split_off(self.waiting.len() - room.min(self.waiting.len()));
+        self.queued.extend(next.iter().cloned());
+        next
+    }
 }
 
 /// A plugin and the terms its passes are held by.
 #[derive(Clone)]
 pub(super) struct Serving {
-    pub(super) plugin: Plugin,
+    /// None where it cannot be loaded: then only deletions are seen to.
+    pub(super) plugin: Option<Plugin>,
     pub(super) terms: Arc<Terms>,
 }
 
@@ -107,6 +144,8 @@ impl Supervisor {
         for name in gone {
             self.remove_mapping(&name);
         }
+        self.sweep
+            .configured(configuration.mappings.keys().cloned().collect());
         for (place, why) in configuration.ignored {
             self.tell(&place, EventType::Warning, "MappingIgnored", why);
         }
@@ -136,6 +175,10 @@ impl Supervisor {
         };
         self.queue.remove_mapping(runtime.id);
         self.names.remove(&runtime.id);
+        for object in runtime.keys.into_keys() {
+            let mapping = runtime.id;
+            self.shop.related.forget(&Key { mapping, object });
+        }
         for scope in &runtime.scopes {
             self.unsubscribe(scope, runtime.id);
         }
@@ -144,7 +187,7 @@ impl Supervisor {
         self.drop_unused_sources();
         tracing::info!(
             mapping = name,
-            "the mapping is removed; its objects are left as they are"
+            "the mapping is removed; its finalizers are taken off in a minute, unless it says `onRemove: keep` or comes back"
         );
     }
 
@@ -189,6 +232,7 @@ impl Supervisor {
                     serving: None,
                     keys: HashMap::new(),
                     next_resync: resync,
+                    swap: Swap::default(),
                 };
                 self.names.insert(id, name.to_owned());
                 self.mappings.insert(name.to_owned(), runtime);
@@ -283,5 +327,33 @@ fn scopes(checked: &CheckedMapping) -> Vec<KindScope> {
             .iter()
             .map(|namespace| scope(namespace))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_swap_takes_half_of_what_may_run_at_once_and_leaves_nobody_out() {
+        let keys: Vec<_> = (0..10)
+            .map(|i| ObjectKey::new("ns", &i.to_string()))
+            .collect();
+        let mut swap = Swap::default();
+        swap.begin(keys.clone());
+        let mut passed = swap.next(4);
+        assert_eq!(passed.len(), 2);
+        assert!(swap.next(4).is_empty(), "both places are taken");
+        let mut at = 0;
+        while at < passed.len() {
+            swap.ended(&passed[at]);
+            at += 1;
+            passed.extend(swap.next(4));
+            assert!(passed.len() - at <= 2);
+        }
+        passed.sort();
+        assert_eq!(passed, keys);
+        swap.begin(keys);
+        assert_eq!(swap.next(1).len(), 1, "one at a time is still one");
     }
 }

@@ -8,6 +8,7 @@ mod dispatch;
 mod kinds;
 mod mappings;
 mod serve;
+mod sweep;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,7 +21,7 @@ use guesthouse_core::{
     identity::Identity,
     mapping::PluginSource,
     pass::Note,
-    queue::{MappingId, Queue},
+    queue::{Key, MappingId, Queue},
     time::Time,
 };
 use guesthouse_sandbox::{Plugin, Sandbox};
@@ -82,6 +83,7 @@ pub(crate) struct Supervisor {
     kinds: BTreeMap<KindScope, kinds::KindRuntime>,
     next_watch: u64,
     sources: BTreeMap<PluginSource, Source>,
+    sweep: sweep::Sweep,
     /// The last thing told about each place, so that nothing is told twice.
     told: HashMap<(String, String), String>,
     channels: Channels,
@@ -102,15 +104,18 @@ pub(crate) struct Inbox {
     reports: UnboundedReceiver<Report>,
     loaded: UnboundedReceiver<Loaded>,
     resolved: UnboundedReceiver<Resolved>,
+    wakes: UnboundedReceiver<Vec<Key>>,
 }
 
 /// What the supervisor is made of.
 pub(crate) struct Parts {
     pub(crate) namespace: String,
     pub(crate) transport: Transport,
-    pub(crate) discovery: Discovery,
+    pub(crate) discovery: Arc<Discovery>,
     pub(crate) sandbox: Arc<Sandbox>,
     pub(crate) concurrency: usize,
+    /// Keys whose related objects or children changed.
+    pub(crate) wakes: UnboundedReceiver<Vec<Key>>,
 }
 
 impl Supervisor {
@@ -146,7 +151,7 @@ impl Supervisor {
         let supervisor = Self {
             namespace: parts.namespace,
             transport: parts.transport,
-            discovery: Arc::new(parts.discovery),
+            discovery: parts.discovery,
             sandbox: parts.sandbox,
             shop: Arc::new(shop(journals)),
             config_watch,
@@ -158,6 +163,7 @@ impl Supervisor {
             kinds: BTreeMap::new(),
             next_watch: FIRST_KIND,
             sources: BTreeMap::new(),
+            sweep: sweep::Sweep::default(),
             told: HashMap::new(),
             channels: Channels {
                 notices: notices.clone(),
@@ -174,6 +180,7 @@ impl Supervisor {
                 reports: reported,
                 loaded: arrived,
                 resolved: found,
+                wakes: parts.wakes,
             },
         )
     }
@@ -191,6 +198,7 @@ impl Supervisor {
                 Some(notice) = inbox.notices.recv() => self.noticed(notice),
                 Some(loaded) = inbox.loaded.recv() => self.loaded(loaded),
                 Some(resolved) = inbox.resolved.recv() => self.resolved(resolved),
+                Some(keys) = inbox.wakes.recv() => self.woken(keys),
                 () = tokio::time::sleep(wait) => {}
             }
             self.tick(clock::now());
@@ -278,7 +286,8 @@ impl Supervisor {
             .map(|runtime| runtime.next_resync)
             .min();
         let kinds = self.kinds.values().map(|kind| kind.next_look).min();
-        [self.queue.next_time(), resync, kinds]
+        let sweep = self.sweep.next();
+        [self.queue.next_time(), resync, kinds, sweep]
             .into_iter()
             .flatten()
             .min()
@@ -290,6 +299,7 @@ impl Supervisor {
     fn tick(&mut self, now: Time) {
         self.resync(now);
         self.look_at_kinds(now);
+        self.sweep(now);
     }
 
     /// Tells about a place, unless that is what was told last.

@@ -5,12 +5,16 @@ use std::{collections::BTreeSet, sync::Arc};
 use guesthouse_core::{
     contract::{Descriptor, EventType},
     mapping::CheckedMapping,
-    pass::{Terms, short_digest},
+    pass::{PluginFacts, Terms, short_digest},
     queue::{MappingId, Why},
 };
 use guesthouse_sandbox::Plugin;
 
-use super::{Supervisor, kind_name, kinds::facts, mappings::Serving};
+use super::{
+    Supervisor, kind_name,
+    kinds::facts,
+    mappings::{Serving, Swap},
+};
 
 impl Supervisor {
     pub(super) fn refresh_all(&mut self) {
@@ -50,27 +54,27 @@ impl Supervisor {
             .map(|plugin| fits(plugin.descriptor(), &checked));
         let trouble = problem.or_else(|| fits.and_then(Result::err));
         let good = trouble.is_none();
-        let (plugin, checked) = match (plugin, trouble) {
-            (Some(plugin), None) => (plugin, checked),
+        let (plugin, checked, broken) = match (plugin, trouble) {
+            (Some(plugin), None) => (Some(plugin), checked, None),
             (_, trouble) => {
                 let why = trouble.unwrap_or_default();
-                let last = match &before {
-                    Some(serving) => format!("{} serves on", short_digest(serving.plugin.digest())),
+                let last = before.as_ref().and_then(|serving| serving.plugin.clone());
+                let now = match &last {
+                    Some(plugin) => format!("{} serves on", short_digest(plugin.digest())),
                     None => "the mapping does not serve".to_owned(),
                 };
-                self.tell(
-                    &place,
-                    EventType::Warning,
-                    "PluginRefused",
-                    format!("mapping {name}: {why}; {last}"),
-                );
-                match &before {
-                    Some(serving) => last_good(serving, checked),
-                    None => return,
+                let note = format!("mapping {name}: {why}; {now}");
+                self.tell(&place, EventType::Warning, "PluginRefused", note);
+                match (&before, last) {
+                    (Some(serving), Some(plugin)) => last_good(serving, plugin, checked),
+                    // Objects that are being deleted must not wait for ever in silence.
+                    _ => (None, checked, Some(why)),
                 }
             }
         };
-        let Some(terms) = self.terms(name, &checked, plugin.digest()) else {
+        let facts = plugin_facts(plugin.as_ref(), broken);
+        let digest = plugin.as_ref().map_or("", Plugin::digest).to_owned();
+        let Some(terms) = self.terms(name, &checked, digest, facts) else {
             return;
         };
         let serving = Serving {
@@ -98,35 +102,37 @@ impl Supervisor {
         let same = before
             .as_ref()
             .is_some_and(|before| covers(&before.terms) == covers(&serving.terms));
-        let descriptor = serving.plugin.descriptor();
-        let (plugin, digest) = (
-            format!("{} {}", descriptor.name, descriptor.version),
-            short_digest(serving.plugin.digest()),
-        );
         let kind = kind_name(&serving.terms.mapping.kind);
-        let note = format!("mapping {name}: {plugin} ({digest}) serves {kind}");
+        let note = serving.plugin.as_ref().map(|plugin| {
+            let (descriptor, digest) = (plugin.descriptor(), short_digest(plugin.digest()));
+            format!(
+                "mapping {name}: {} {} ({digest}) serves {kind}",
+                descriptor.name, descriptor.version
+            )
+        });
         let Some(runtime) = self.mappings.get_mut(name) else {
             return;
         };
         runtime.serving = Some(serving);
         let place = runtime.place.clone();
-        if good {
+        if let (true, Some(note)) = (good, note) {
             self.tell(&place, EventType::Normal, "MappingActive", note);
         }
-        if !same {
-            self.push_all(
-                name,
-                if before.is_some() {
-                    Why::Swap
-                } else {
-                    Why::Initial
-                },
-            );
+        match before {
+            _ if same => {}
+            Some(_) => self.begin_swap(name),
+            None => self.push_all(name, Why::Initial),
         }
     }
 
     /// The terms of a mapping, once its kind is watched and the journals are known.
-    fn terms(&self, name: &str, checked: &Arc<CheckedMapping>, digest: &str) -> Option<Terms> {
+    fn terms(
+        &self,
+        name: &str,
+        checked: &Arc<CheckedMapping>,
+        digest: String,
+        plugin: PluginFacts,
+    ) -> Option<Terms> {
         if !self.journals_synced {
             return None;
         }
@@ -137,12 +143,13 @@ impl Supervisor {
             if !served.watch.is_synced() {
                 return None;
             }
-            kind.get_or_insert_with(|| facts(&served.resource));
+            kind.get_or_insert_with(|| facts(&served.resource, &checked.mapping));
         }
         Some(Terms {
             mapping: checked.clone(),
-            digest: digest.to_owned(),
+            digest,
             kind: kind?,
+            plugin,
         })
     }
 
@@ -152,17 +159,36 @@ impl Supervisor {
             return;
         };
         runtime.serving = None;
+        runtime.swap = Swap::default();
         self.queue.remove_mapping(runtime.id);
     }
 }
 
 /// What serves while the plugin that is configured cannot: the last good plugin, with all else that the mapping says now where
 /// that fits it, else with what it said then.
-fn last_good(serving: &Serving, checked: Arc<CheckedMapping>) -> (Plugin, Arc<CheckedMapping>) {
-    let plugin = serving.plugin.clone();
-    match fits(plugin.descriptor(), &checked) {
-        Ok(()) => (plugin, checked),
-        Err(_) => (plugin, serving.terms.mapping.clone()),
+fn last_good(
+    serving: &Serving,
+    plugin: Plugin,
+    checked: Arc<CheckedMapping>,
+) -> (Option<Plugin>, Arc<CheckedMapping>, Option<String>) {
+    let checked = match fits(plugin.descriptor(), &checked) {
+        Ok(()) => checked,
+        Err(_) => serving.terms.mapping.clone(),
+    };
+    (Some(plugin), checked, None)
+}
+
+fn plugin_facts(plugin: Option<&Plugin>, broken: Option<String>) -> PluginFacts {
+    match plugin {
+        Some(plugin) => PluginFacts {
+            finalizes: plugin.descriptor().finalizes,
+            needs: plugin.descriptor().needs.clone(),
+            broken,
+        },
+        None => PluginFacts {
+            broken: Some(broken.unwrap_or_else(|| "the plugin is not loaded".to_owned())),
+            ..PluginFacts::default()
+        },
     }
 }
 

@@ -1,0 +1,211 @@
+//! Takes finalizers off objects by what journals say: for mappings that are gone, and for `guesthouse drain`.
+//!
+//! It needs neither the mapping nor its plugin nor the version its kind was mapped at. What it does not touch: children, other
+//! finalizers, and objects of another uid. A journal whose object is gone goes with it, on the server's own word.
+
+use std::sync::Arc;
+
+use guesthouse_core::{
+    identity::Identity,
+    journal::{FinalizerRecord, Subject},
+    mapping::OnRemove,
+    object::Head,
+    pass::{JournalWrite, StoredJournal, WriteError, removal_patch},
+};
+
+use crate::{
+    cluster::{Api, Discovery, PatchKind, RequestError, Resource, Transport, request::Want},
+    errors::write_error,
+    journals::Journals,
+};
+
+/// Conflicts over one object before it is left for the next round.
+const TRIES: usize = 4;
+
+/// Takes finalizers off.
+pub(crate) struct Sweeper {
+    api: Api,
+    discovery: Arc<Discovery>,
+    journals: Arc<Journals>,
+}
+
+/// What became of one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// The finalizer was on it and is off.
+    Off,
+    /// It was not on it.
+    NotOn,
+    /// The object is gone, and its journal with it.
+    Gone,
+    /// It stays: only a rehearsal.
+    Kept,
+}
+
+impl Sweeper {
+    /// On these parts.
+    pub(crate) fn new(api: Api, discovery: Arc<Discovery>, journals: Arc<Journals>) -> Self {
+        Self {
+            api,
+            discovery,
+            journals,
+        }
+    }
+
+    /// Releases every object of a mapping that is gone; what fails is tried again in the next round.
+    pub(crate) async fn drain(&self, mapping: &str) {
+        for stored in self.journals.finalizing_of(mapping) {
+            let object = whose(&stored.journal.object);
+            let kept = stored
+                .journal
+                .finalizer
+                .as_ref()
+                .is_some_and(|record| record.on_remove == OnRemove::Keep);
+            if kept {
+                continue;
+            }
+            match self.release(stored).await {
+                Ok(released) => tracing::info!(mapping, object, ?released, "finalizer"),
+                Err(why) => {
+                    tracing::warn!(mapping, object, why, "the finalizer stays for now");
+                }
+            }
+        }
+    }
+
+    /// Takes the finalizer of one journal off its object and forgets it.
+    pub(crate) async fn release(&self, stored: StoredJournal) -> Result<Released, String> {
+        let Some(finalizer) = stored.journal.finalizer.clone() else {
+            return Ok(Released::NotOn);
+        };
+        let subject = stored.journal.object.clone();
+        let Some(resource) = self.resource(&subject).await? else {
+            // Its kind is gone, and with it every object: nothing is held. The journal waits for the kind's return.
+            return Ok(Released::Gone);
+        };
+        match self.take_off(&resource, &subject, &finalizer).await? {
+            Released::Gone => {
+                self.journals
+                    .remove(&Identity::Host, &stored.name, &stored.version)
+                    .await
+                    .map_err(|error| format!("deleting its journal: {error:?}"))?;
+                Ok(Released::Gone)
+            }
+            released => {
+                let mut journal = stored.journal;
+                journal.finalizer = None;
+                let write = JournalWrite {
+                    name: stored.name,
+                    version: Some(stored.version),
+                    journal,
+                };
+                self.journals
+                    .write(&Identity::Host, &write)
+                    .await
+                    .map_err(|error| format!("writing its journal: {error:?}"))?;
+                Ok(released)
+            }
+        }
+    }
+
+    /// The kind at any version the server has of it.
+    async fn resource(&self, subject: &Subject) -> Result<Option<Resource>, String> {
+        self.discovery
+            .resolve_any(&Identity::Host, &subject.group, &subject.kind)
+            .await
+            .map_err(|error| format!("looking for its kind: {error}"))
+    }
+
+    async fn take_off(
+        &self,
+        resource: &Resource,
+        subject: &Subject,
+        finalizer: &FinalizerRecord,
+    ) -> Result<Released, String> {
+        let (identity, namespace, name) = (&Identity::Host, &*subject.namespace, &*subject.name);
+        for _ in 0..TRIES {
+            let raw = match self.api.get(identity, resource, namespace, name).await {
+                Err(RequestError::NotFound(_)) => return Ok(Released::Gone),
+                found => found.map_err(|error| format!("reading the object: {error}"))?,
+            };
+            let head = Head::parse(&raw).map_err(|error| error.to_string())?;
+            if head.uid != subject.uid {
+                return Ok(Released::Gone);
+            }
+            let Some(patch) = removal_patch(&raw, &finalizer.name)? else {
+                return Ok(Released::NotOn);
+            };
+            let kind = PatchKind::Json;
+            let body = patch.to_string();
+            let answer = self
+                .api
+                .patch(
+                    identity,
+                    resource,
+                    namespace,
+                    name,
+                    kind,
+                    body,
+                    Want::Metadata,
+                )
+                .await;
+            match answer.map_err(write_error) {
+                Ok(_) => return Ok(Released::Off),
+                Err(WriteError::NotFound) => return Ok(Released::Gone),
+                // The list changed between the two: read again.
+                Err(WriteError::Conflict | WriteError::Invalid(_)) => {}
+                Err(error) => return Err(format!("taking the finalizer off: {error:?}")),
+            }
+        }
+        Err("others keep writing its finalizers".to_owned())
+    }
+}
+
+/// What `guesthouse drain` did about one object.
+pub struct Drained {
+    /// Kind, namespace and name.
+    pub object: String,
+    /// The mapping whose finalizer it is.
+    pub mapping: String,
+    /// What became of it, or why it stays.
+    pub result: Result<Released, String>,
+}
+
+/// Takes the finalizers of these mappings off everywhere, or of all without any; `tell` hears of each object, before (no
+/// result is final yet in a rehearsal) or after it was released.
+pub async fn drain(
+    transport: Transport,
+    namespace: &str,
+    mappings: &[String],
+    dry_run: bool,
+    mut tell: impl FnMut(Drained),
+) -> Result<(), RequestError> {
+    let api = Api::new(transport);
+    let journals = Arc::new(Journals::read_once(api.clone(), namespace).await?);
+    let discovery = Arc::new(Discovery::new(api.clone()));
+    let sweeper = Sweeper::new(api, discovery, journals.clone());
+    for mapping in journals.finalizing() {
+        if !(mappings.is_empty() || mappings.contains(&mapping)) {
+            continue;
+        }
+        for stored in journals.finalizing_of(&mapping) {
+            let object = whose(&stored.journal.object);
+            let result = if dry_run {
+                Ok(Released::Kept)
+            } else {
+                sweeper.release(stored).await
+            };
+            tell(Drained {
+                object,
+                mapping: mapping.clone(),
+                result,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// An object in words.
+pub(crate) fn whose(subject: &Subject) -> String {
+    format!("{} {}/{}", subject.kind, subject.namespace, subject.name)
+}
