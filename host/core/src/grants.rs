@@ -504,7 +504,7 @@ mod tests {
             (r#"{"apiVersion": "v1", "kind": "*"}"#, "kind `*`"),
             (
                 r#"{"apiVersion": "v1", "kind": "A", "namespaces": ["a*"]}"#,
-                "`a*` in namespaces",
+                "namespaces: `a*`",
             ),
             (
                 r#"{"apiVersion": "v1", "kind": "A", "names": ["*"]}"#,

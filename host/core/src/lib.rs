@@ -23,5 +23,6 @@ pub mod retry;
 pub mod schema;
 pub mod selector;
 pub mod status;
+pub mod telling;
 pub mod time;
 pub mod units;

@@ -1,116 +1,158 @@
-//! The part of a kind's schema that the host needs: what of a status the API server would keep.
+//! What a kind's schema says of its status: what the API server would keep of a value, what it would add, and what it would
+//! refuse.
 //!
 //! The server prunes unknown fields of a structural schema and answers 200 (kopf#574). If the host compared what the plugin
-//! wants with what the server kept, it would write for ever; so the intent is pruned by the same rules first, and what went is
-//! named once. Rules: <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#field-pruning>.
+//! wants with what the server kept, it would write for ever (crossplane#5007); so the intent is pruned and defaulted by the
+//! same rules first, and what went is named once. What the server would refuse is found before anything is written, so that a
+//! broken status costs a retry of the plugin and no request.
+//!
+//! The server has the last word: what cannot be judged here (a pattern or rule outside of what these libraries know) is let
+//! through and named by [`StatusSchema::skipped`]. Rules:
+//! <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/>; they were compared
+//! with a real server, value by value (`tests/cluster`, `schema.rs`).
+
+mod fill;
+mod formats;
+mod node;
+mod pattern;
+mod prune;
+mod rules;
+mod validate;
+
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-/// What a kind's schema says of its status.
+use self::{
+    node::{Node, Type},
+    rules::Rules,
+};
+use crate::contract::Json;
+
+pub use self::validate::Violation;
+
+/// What a kind's schema says of its status. Compiled once; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct StatusSchema {
-    /// Schema of `status`; none where the kind's schema is not known: everything is taken to be kept.
-    schema: Option<Value>,
+    /// None where the kind's schema is not known: everything is taken to be kept.
+    known: Option<Arc<Known>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    status: Node,
+    /// Rules over the whole object that speak of its status.
+    root: Option<Rules>,
+    skipped: Vec<String>,
 }
 
 impl StatusSchema {
-    /// Nothing is known: built-in kinds, or a CRD that may not be read.
+    /// Nothing is known: built-in kinds, or a schema that may not be read.
     pub const fn unknown() -> Self {
-        Self { schema: None }
+        Self { known: None }
     }
 
-    /// From the `openAPIV3Schema` of a CRD's version.
+    /// From the `openAPIV3Schema` of a CRD's version, or the same as it is published in the server's OpenAPI v3.
     pub fn of_crd(root: &Value) -> Self {
-        let preserves = root.get(PRESERVE) == Some(&Value::Bool(true));
-        match root.pointer("/properties/status") {
-            Some(status) => Self {
-                schema: Some(status.clone()),
-            },
-            None if preserves => Self::unknown(),
-            None => Self {
-                schema: Some(Value::Object(Map::new())),
-            },
+        let preserves = root.get(node::PRESERVE) == Some(&Value::Bool(true));
+        let none = Value::Object(Map::new());
+        let status = match root.pointer("/properties/status") {
+            Some(status) => status,
+            None if preserves => return Self::unknown(),
+            None => &none,
+        };
+        let mut skipped = Vec::new();
+        let status = Node::read(status, "status", &mut skipped);
+        let root = Rules::of_root(root, &mut skipped);
+        Self {
+            known: Some(Arc::new(Known {
+                status,
+                root,
+                skipped,
+            })),
         }
+    }
+
+    /// Rules and patterns of the schema that cannot be judged here and are left to the server, each with its reason; to be
+    /// told once.
+    pub fn skipped(&self) -> &[String] {
+        self.known.as_ref().map_or(&[], |known| &known.skipped)
     }
 
     /// Whether the server keeps a top-level field of status.
     pub fn keeps(&self, field: &str) -> bool {
-        let Some(schema) = &self.schema else {
-            return true;
-        };
-        preserves(schema) || property(schema, field).is_some()
+        self.known
+            .as_ref()
+            .is_none_or(|known| known.status.keeps(field))
     }
 
     /// Whether the schema *names* a top-level field of status: what the host adds of its own accord must be asked for.
     pub fn names(&self, field: &str) -> bool {
-        self.schema
-            .as_ref()
-            .is_some_and(|schema| property(schema, field).is_some())
+        self.property(field).is_some()
+    }
+
+    /// Whether `status.conditions` may be a list: a kind could name something else so.
+    pub fn lists_conditions(&self) -> bool {
+        self.property("conditions")
+            .is_none_or(|node| matches!(node.type_, None | Some(Type::Array)))
+    }
+
+    /// What is wrong with one of `status.conditions`, if anything is.
+    pub fn condition(&self, condition: &Value) -> Option<Violation> {
+        let items = self.property("conditions")?.items.as_deref()?;
+        let mut condition = condition.clone();
+        prune::prune(items, &mut condition, "", &mut Vec::new());
+        fill::fill(items, &mut condition);
+        let mut found = Vec::new();
+        validate::validate(items, &condition, None, "status.conditions[]", &mut found);
+        found.into_iter().next()
     }
 
     /// Takes out of `status` what the server would drop; returns the paths of it, in order.
     pub fn prune(&self, status: &mut Value) -> Vec<String> {
         let mut dropped = Vec::new();
-        if let Some(schema) = &self.schema {
-            prune(schema, status, "status", &mut dropped);
+        if let Some(known) = &self.known {
+            prune::prune(&known.status, status, "status", &mut dropped);
         }
         dropped
     }
-}
 
-const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
-
-fn preserves(schema: &Value) -> bool {
-    schema.get(PRESERVE) == Some(&Value::Bool(true))
-}
-
-fn property<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
-    schema.get("properties")?.get(name)
-}
-
-fn prune(schema: &Value, value: &mut Value, path: &str, dropped: &mut Vec<String>) {
-    match value {
-        Value::Object(map) => prune_object(schema, map, path, dropped),
-        Value::Array(items) => {
-            let Some(schema) = schema.get("items") else {
-                return;
-            };
-            for (index, item) in items.iter_mut().enumerate() {
-                prune(schema, item, &format!("{path}[{index}]"), dropped);
-            }
+    /// Adds the defaults that the server would add below a status that is there, and drops nulls where none may be.
+    pub fn fill(&self, status: &mut Value) {
+        if let Some(known) = &self.known {
+            fill::fill(&known.status, status);
         }
-        _ => {}
     }
-}
 
-fn prune_object(
-    schema: &Value,
-    map: &mut Map<String, Value>,
-    path: &str,
-    dropped: &mut Vec<String>,
-) {
-    let additional = schema
-        .get("additionalProperties")
-        .filter(|a| **a != Value::Bool(false));
-    let names: Vec<String> = map.keys().cloned().collect();
-    for name in names {
-        let below = format!("{path}.{name}");
-        if let Some(schema) = property(schema, &name) {
-            let not_nullable = schema.get("nullable") != Some(&Value::Bool(true));
-            if map[&name].is_null() && not_nullable && schema.get("default").is_some() {
-                // A null that may not be is dropped before defaulting.
-                map.insert(name, schema["default"].clone());
-            } else if let Some(value) = map.get_mut(&name) {
-                prune(schema, value, &below, dropped);
-            }
-        } else if let Some(additional) = additional {
-            if let (Value::Object(_), Some(value)) = (additional, map.get_mut(&name)) {
-                prune(additional, value, &below, dropped);
-            }
-        } else if !preserves(schema) {
-            map.remove(&name);
-            dropped.push(below);
+    /// What the server would refuse in `next`, which was pruned and filled, over the status `current` of `object`.
+    ///
+    /// As the server does it, what did not change is not judged again: a schema may have been tightened since
+    /// (<https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation-ratcheting>).
+    pub fn violations(&self, next: &Value, current: &Value, object: &Json) -> Vec<Violation> {
+        let mut found = Vec::new();
+        let Some(known) = &self.known else {
+            return found;
+        };
+        let old = (!current.is_null()).then_some(current);
+        validate::validate(&known.status, next, old, "status", &mut found);
+        let twice = validate::duplicates(&known.status, next, "status");
+        if !twice.is_empty()
+            && old.is_none_or(|old| validate::duplicates(&known.status, old, "status").is_empty())
+        {
+            found.extend(twice);
         }
+        // As the server, which evaluates rules only on values of the right shape.
+        if found.is_empty() {
+            rules::judge(&known.status, next, old, "status", &mut found);
+            if let Some(root) = &known.root {
+                found.extend(root.judge_object(object, next));
+            }
+        }
+        found
+    }
+
+    fn property(&self, name: &str) -> Option<&Node> {
+        self.known.as_ref()?.status.properties.get(name)
     }
 }
 
@@ -133,62 +175,4 @@ pub fn same(a: &Value, b: &Value) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn what_the_server_would_drop_is_dropped_and_named() {
-        let schema = StatusSchema::of_crd(
-            &json!({"properties": {"status": {"type": "object", "properties": {
-                "phase": {"type": "string", "default": "Pending"},
-                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": {"type": "object", "properties": {}}}},
-                "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {"x": {}}}},
-                "list": {"type": "array", "items": {"type": "object", "properties": {"y": {}}}},
-            }}}}),
-        );
-        let mut status = json!({"phase": null, "typo": 1, "free": {"any": {"b": null}, "a": {"gone": 1}}, "map": {"k": {"x": 1, "z": 2}}, "list": [{"y": 1}, {"n": 1}]});
-        let dropped = schema.prune(&mut status);
-        assert_eq!(
-            status,
-            json!({"phase": "Pending", "free": {"any": {"b": null}, "a": {}}, "map": {"k": {"x": 1}}, "list": [{"y": 1}, {}]})
-        );
-        assert_eq!(
-            dropped,
-            [
-                "status.free.a.gone",
-                "status.list[1].n",
-                "status.map.k.z",
-                "status.typo"
-            ]
-        );
-    }
-
-    #[test]
-    fn a_field_is_kept_where_it_is_named_or_unknown_ones_are() {
-        let named = StatusSchema::of_crd(
-            &json!({"properties": {"status": {"properties": {"conditions": {}}}}}),
-        );
-        assert!(
-            named.keeps("conditions")
-                && named.names("conditions")
-                && !named.keeps("observedGeneration")
-        );
-        let open = StatusSchema::of_crd(
-            &json!({"properties": {"status": {"x-kubernetes-preserve-unknown-fields": true}}}),
-        );
-        assert!(open.keeps("conditions") && !open.names("conditions"));
-        assert!(StatusSchema::unknown().keeps("x"));
-        assert!(!StatusSchema::of_crd(&json!({"properties": {}})).keeps("x"));
-    }
-
-    #[test]
-    fn numbers_are_compared_as_numbers_and_integers_exactly() {
-        assert!(same(&json!({"a": [1.0]}), &json!({"a": [1]})));
-        assert!(!same(
-            &json!(9007199254740993_i64),
-            &json!(9007199254740992_i64)
-        ));
-        assert!(!same(&json!(null), &json!({})) && !same(&json!({"a": null}), &json!({})));
-    }
-}
+mod tests;

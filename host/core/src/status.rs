@@ -1,19 +1,24 @@
 //! What the status of an object shall be: the plugin's wish, the host's conditions and the generation, in one value.
 //!
 //! Status is the acknowledgement. It is computed as a whole from the version read and compared with it, so that a settled
-//! object is never written; the shell writes it once, last, as a slim PUT.
+//! object is never written; the shell writes it once, last, as a slim PUT. What the API server would drop is dropped and what
+//! it would refuse is refused here, before any write; but only what the plugin wishes is judged, so that the host can always
+//! say what is wrong.
 
-use serde_json::{Map, Value, json};
+mod conditions;
+mod foreign;
 
+use serde_json::{Map, Value};
+
+pub use self::conditions::HOST_CONDITIONS;
+use self::conditions::{Conditions, says_failed, take_conditions};
 use crate::{
-    contract::{Cause, Condition, ConditionStatus, MAX_MESSAGE, MAX_STATUS, Status, cut},
+    contract::{Cause, Condition, Json, MAX_STATUS, Status},
+    object::FieldPath,
     outcome::Outcome,
-    schema::{StatusSchema, same},
+    schema::{StatusSchema, Violation, same},
     time::Time,
 };
-
-/// Condition types that only the host writes.
-pub const HOST_CONDITIONS: [&str; 2] = ["Reconciling", "Stalled"];
 
 /// What of a plugin's reply concerns the status.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +27,9 @@ pub struct Wish<'a> {
     pub status: Option<&'a Status>,
     /// Its conditions beside those in the status.
     pub conditions: &'a [Condition],
+    /// Paths that are not the plugin's to write, as in `.status.sync`: they stay as they were read. `.status.conditions.Synced`
+    /// is the condition of that type, `.status.conditions` all those that nobody here names.
+    pub foreign: &'a [FieldPath],
 }
 
 /// What the host says of the pass.
@@ -39,6 +47,9 @@ pub struct Verdict<'a> {
     pub now: Time,
 }
 
+/// Violations that are named; more are counted.
+const NAMED: usize = 5;
+
 /// Why a plugin's status cannot be.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StatusError {
@@ -51,57 +62,181 @@ pub enum StatusError {
     /// A condition type of the host.
     #[error("the condition `{0}` is the host's; a plugin may set `Ready` and types of its own")]
     HostCondition(String),
-    /// Over the budget.
+    /// Over the budget: bytes of JSON text without what the host adds.
     #[error("the status has {0} bytes, more than the {MAX_STATUS} that fit")]
     TooLarge(usize),
+    /// The API server would refuse it.
+    #[error("the status does not fit the kind's schema: {}", named(violations))]
+    Violates {
+        /// What is wrong, at least one thing.
+        violations: Vec<Violation>,
+    },
 }
 
-/// The status an object shall have, and what the server would have dropped of it.
+fn named(violations: &[Violation]) -> String {
+    let first = violations.iter().take(NAMED).map(ToString::to_string);
+    let mut text = first.collect::<Vec<_>>().join("; ");
+    if violations.len() > NAMED {
+        text += &format!("; and {} more", violations.len() - NAMED);
+    }
+    text
+}
+
+/// The status an object shall have, and what of the wish will not be in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Computed {
     /// The whole new status; none if it equals the one read.
     pub changed: Option<Value>,
-    /// Paths the schema does not know.
+    /// Paths the schema does not know, paths that are foreign, and the host's conditions that the schema refuses.
     pub dropped: Vec<String>,
 }
 
-/// Computes the status from the one read (absent = null).
+/// Computes the status from the one read (absent = null), which is that of `object`.
 pub fn compute(
+    object: &Json,
     current: &Value,
     wish: Wish<'_>,
     verdict: Verdict<'_>,
     schema: &StatusSchema,
 ) -> Result<Computed, StatusError> {
+    // Nothing is known that was not known before.
+    if matches!(
+        verdict.outcome,
+        Outcome::Paused | Outcome::Gone | Outcome::ClusterFailed
+    ) {
+        return Ok(Computed {
+            changed: None,
+            dropped: Vec::new(),
+        });
+    }
     let (mut next, replaced) = wished(current, wish.status)?;
-    let had = take_conditions(&mut current.as_object().cloned().unwrap_or_default())?;
-    let named = take_conditions(&mut next)?;
-    if schema.keeps("conditions") {
-        let conditions = merge_conditions(&had, named, replaced, wish.conditions, verdict, schema)?;
-        if !conditions.is_empty() {
-            next.insert("conditions".into(), Value::Array(conditions));
+    let mut dropped = foreign::keep(&mut next, current, wish);
+    if schema.lists_conditions() {
+        let had = take_conditions(&mut current.as_object().cloned().unwrap_or_default())?;
+        let named = take_conditions(&mut next)?;
+        if schema.keeps("conditions") {
+            let (merged, lost) = Conditions {
+                had: &had,
+                replaced,
+                wish,
+                verdict,
+                schema,
+            }
+            .merge(named)?;
+            dropped.extend(lost);
+            if !merged.is_empty() {
+                next.insert("conditions".into(), Value::Array(merged));
+            }
         }
     }
-    // The host's to write, whatever the plugin says.
+    observe(&mut next, current, verdict, schema);
+    let absent = current.is_null() && next.is_empty();
+    let mut next = Value::Object(next);
+    dropped.extend(pruned(schema, &mut next));
+    if absent {
+        return Ok(Computed {
+            changed: None,
+            dropped,
+        });
+    }
+    schema.fill(&mut next);
+    // The server fills in defaults when it reads too; a version read before a schema changed is no reason to write.
+    let mut read = current.clone();
+    schema.fill(&mut read);
+    if same(&untimed(&next), &untimed(&read)) {
+        return Ok(Computed {
+            changed: None,
+            dropped,
+        });
+    }
+    judge(object, current, &next, wish, schema)?;
+    Ok(Computed {
+        changed: Some(next),
+        dropped,
+    })
+}
+
+/// `observedGeneration` is the host's to write, whatever the plugin says.
+fn observe(
+    next: &mut Map<String, Value>,
+    current: &Value,
+    verdict: Verdict<'_>,
+    schema: &StatusSchema,
+) {
     match current.get("observedGeneration") {
         Some(observed) => next.insert("observedGeneration".into(), observed.clone()),
         None => next.remove("observedGeneration"),
     };
-    let says_so = verdict.handled || says_failed(&next);
+    let says_so = verdict.handled || says_failed(next);
     if says_so
         && schema.keeps("observedGeneration")
         && (schema.names("observedGeneration") || !next.is_empty())
     {
         next.insert("observedGeneration".into(), verdict.generation.into());
     }
-    let mut next = Value::Object(next);
-    let dropped = schema.prune(&mut next);
-    let size = next.to_string().len();
+}
+
+/// What the schema drops, but for members of conditions that only the host writes: nobody asked for those.
+fn pruned(schema: &StatusSchema, next: &mut Value) -> Vec<String> {
+    let mut dropped = schema.prune(next);
+    dropped.retain(|path| {
+        let member = path.strip_prefix("status.conditions[");
+        let member = member.and_then(|rest| rest.split_once("].")?.1.into());
+        !matches!(member, Some("observedGeneration" | "lastTransitionTime"))
+    });
+    dropped
+}
+
+/// Whether the plugin's part of the status may be. Without a wish there is nothing to refuse, and the host's word must get
+/// out; and what the plugin left as it was is not held against it.
+fn judge(
+    object: &Json,
+    current: &Value,
+    next: &Value,
+    wish: Wish<'_>,
+    schema: &StatusSchema,
+) -> Result<(), StatusError> {
+    if wish.status.is_none() && wish.conditions.is_empty() {
+        return Ok(());
+    }
+    let mine = plugins_part(next, wish);
+    if same(&mine, &plugins_part(current, wish)) {
+        return Ok(());
+    }
+    let size = mine.to_string().len();
     if size > MAX_STATUS {
         return Err(StatusError::TooLarge(size));
     }
-    let absent = current.is_null() && next.as_object().is_some_and(Map::is_empty);
-    let changed = (!absent && !same(&untimed(&next), &untimed(current))).then_some(next);
-    Ok(Computed { changed, dropped })
+    let violations = schema.violations(next, current, object);
+    if violations.is_empty() {
+        Ok(())
+    } else {
+        Err(StatusError::Violates { violations })
+    }
+}
+
+/// The status without what the host writes of its own accord.
+fn plugins_part(status: &Value, wish: Wish<'_>) -> Value {
+    let mut part = untimed(status);
+    let Some(map) = part.as_object_mut() else {
+        return Value::Object(Map::new());
+    };
+    map.remove("observedGeneration");
+    let Some(Value::Array(conditions)) = map.get_mut("conditions") else {
+        return part;
+    };
+    conditions.retain(|condition| {
+        let is = |type_: &str| condition.get("type").and_then(Value::as_str) == Some(type_);
+        let plugins = wish.conditions.iter().any(|c| is(&c.type_));
+        plugins || !(is("Ready") || HOST_CONDITIONS.iter().any(|type_| is(type_)))
+    });
+    for condition in conditions.iter_mut().filter_map(Value::as_object_mut) {
+        condition.remove("observedGeneration");
+    }
+    if conditions.is_empty() {
+        map.remove("conditions");
+    }
+    part
 }
 
 /// The plugin's status applied to the one read, and whether it replaces it.
@@ -148,204 +283,6 @@ fn merge_patch(base: &mut Map<String, Value>, patch: Map<String, Value>) {
             }
         }
     }
-}
-
-fn take_conditions(
-    status: &mut Map<String, Value>,
-) -> Result<Vec<Map<String, Value>>, StatusError> {
-    let Some(value) = status.remove("conditions") else {
-        return Ok(Vec::new());
-    };
-    let Value::Array(items) = value else {
-        return if value.is_null() {
-            Ok(Vec::new())
-        } else {
-            Err(StatusError::BadConditions)
-        };
-    };
-    items
-        .into_iter()
-        .map(|item| match item {
-            Value::Object(map) if map.get("type").is_some_and(Value::is_string) => Ok(map),
-            _ => Err(StatusError::BadConditions),
-        })
-        .collect()
-}
-
-fn type_of(condition: &Map<String, Value>) -> &str {
-    condition
-        .get("type")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-/// Merges by type, in the order they stand; new ones go to the end. With `replaced`, plugin types no longer named go.
-fn merge_conditions(
-    had: &[Map<String, Value>],
-    named: Vec<Map<String, Value>>,
-    replaced: bool,
-    plugin: &[Condition],
-    verdict: Verdict<'_>,
-    schema: &StatusSchema,
-) -> Result<Vec<Value>, StatusError> {
-    let mut wanted: Vec<Map<String, Value>> = Vec::new();
-    for condition in named {
-        // A plugin that returns the status it saw returns the host's conditions too: they are not its own.
-        if !HOST_CONDITIONS.contains(&type_of(&condition)) {
-            put(&mut wanted, condition);
-        }
-    }
-    for condition in plugin {
-        if HOST_CONDITIONS.contains(&condition.type_.as_str()) {
-            return Err(StatusError::HostCondition(condition.type_.clone()));
-        }
-        put(
-            &mut wanted,
-            written(
-                &condition.type_,
-                condition.status,
-                &condition.reason,
-                &condition.message,
-                verdict.generation,
-            ),
-        );
-    }
-    // The host speaks up only where the kind names conditions, or has some already.
-    if schema.names("conditions") || !had.is_empty() {
-        let plugins_ready = plugin.iter().any(|c| c.type_ == "Ready");
-        for condition in host_conditions(verdict, plugins_ready) {
-            put(&mut wanted, condition);
-        }
-    }
-    if !replaced {
-        for condition in had {
-            let known = wanted.iter().any(|c| type_of(c) == type_of(condition));
-            if !known && !HOST_CONDITIONS.contains(&type_of(condition)) {
-                wanted.push(condition.clone());
-            }
-        }
-    }
-    let place = |condition: &Map<String, Value>| {
-        had.iter()
-            .position(|h| type_of(h) == type_of(condition))
-            .unwrap_or(had.len())
-    };
-    wanted.sort_by_key(place);
-    Ok(wanted
-        .into_iter()
-        .map(|condition| Value::Object(stamped(condition, had, verdict.now)))
-        .collect())
-}
-
-fn put(into: &mut Vec<Map<String, Value>>, condition: Map<String, Value>) {
-    match into.iter_mut().find(|c| type_of(c) == type_of(&condition)) {
-        Some(slot) => *slot = condition,
-        None => into.push(condition),
-    }
-}
-
-fn written(
-    type_: &str,
-    status: ConditionStatus,
-    reason: &str,
-    message: &str,
-    generation: i64,
-) -> Map<String, Value> {
-    let value = json!({
-        "type": type_,
-        "status": status.as_str(),
-        "reason": reason,
-        "message": cut(message, MAX_MESSAGE),
-        "observedGeneration": generation,
-    });
-    match value {
-        Value::Object(map) => map,
-        _ => Map::new(),
-    }
-}
-
-/// The transition time stays as long as the status does.
-fn stamped(
-    mut condition: Map<String, Value>,
-    had: &[Map<String, Value>],
-    now: Time,
-) -> Map<String, Value> {
-    let before = had.iter().find(|h| type_of(h) == type_of(&condition));
-    let since = before
-        .filter(|before| before.get("status") == condition.get("status"))
-        .and_then(|before| before.get("lastTransitionTime").cloned());
-    condition.insert(
-        "lastTransitionTime".into(),
-        since.unwrap_or_else(|| now.seconds().into()),
-    );
-    condition
-}
-
-/// Ready, Reconciling and Stalled so that kstatus, Flux and `kubectl wait` read the pass right: Reconciling and Stalled stand
-/// only when True, never both (cli-utils `pkg/kstatus/status/generic.go`, fluxcd/pkg `apis/meta/conditions.go`).
-fn host_conditions(verdict: Verdict<'_>, plugins_ready: bool) -> Vec<Map<String, Value>> {
-    use ConditionStatus::{False, True, Unknown};
-    let generation = verdict.generation;
-    let message = verdict.cause.map_or("", |cause| &cause.message);
-    let reason = |default: &'static str| {
-        verdict
-            .cause
-            .map_or(default, |cause| &cause.reason)
-            .to_owned()
-    };
-    let (ready, ready_reason, also) = match verdict.outcome {
-        Outcome::Unchanged | Outcome::Applied => (True, reason("Succeeded"), None),
-        Outcome::Waiting => (
-            Unknown,
-            reason("Progressing"),
-            Some(("Reconciling", "Progressing".to_owned())),
-        ),
-        Outcome::Retrying | Outcome::PluginFailed => (
-            False,
-            reason(verdict.outcome.reason()),
-            Some(("Reconciling", "ProgressingWithRetry".to_owned())),
-        ),
-        Outcome::Denied => (
-            False,
-            reason("Denied"),
-            Some(("Stalled", "Denied".to_owned())),
-        ),
-        Outcome::Stalled => (
-            False,
-            reason("Terminal"),
-            Some(("Stalled", reason("Terminal"))),
-        ),
-        // These write no status.
-        Outcome::ClusterFailed | Outcome::Paused | Outcome::Gone => return Vec::new(),
-    };
-    let mut conditions = Vec::new();
-    if !(plugins_ready
-        && matches!(
-            verdict.outcome,
-            Outcome::Unchanged | Outcome::Applied | Outcome::Waiting
-        ))
-    {
-        conditions.push(written("Ready", ready, &ready_reason, message, generation));
-    }
-    if let Some((type_, reason)) = also {
-        conditions.push(written(type_, True, &reason, message, generation));
-    }
-    conditions
-}
-
-/// Whether the status itself says that the last pass failed: then its generation may count as seen.
-fn says_failed(status: &Map<String, Value>) -> bool {
-    let stands = |condition: &Value| {
-        let type_ = condition
-            .get("type")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        HOST_CONDITIONS.contains(&type_)
-    };
-    status
-        .get("conditions")
-        .and_then(Value::as_array)
-        .is_some_and(|all| all.iter().any(stands))
 }
 
 /// Without the transition times, which alone are no reason to write.

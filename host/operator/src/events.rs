@@ -1,10 +1,10 @@
 //! Events (events.k8s.io/v1) about objects and ConfigMaps.
 //!
 //! Telling is best effort: nothing depends on it, so it neither delays a pass nor fails one. What is told is decided in core,
-//! only at transitions.
+//! only at transitions; repetitions are withheld there too, and what was withheld is said by the object's next Event.
 
 use std::sync::{
-    Arc,
+    Arc, Mutex, MutexGuard, PoisonError,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -12,6 +12,7 @@ use guesthouse_core::{
     contract::{EventType, MAX_MESSAGE, cut},
     identity::Identity,
     pass::Note,
+    telling::Telling,
 };
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -36,6 +37,17 @@ pub(crate) struct About {
     pub(crate) uid: String,
 }
 
+impl About {
+    /// What an object is known by: the uid is enough where there is one.
+    fn key(&self) -> String {
+        if self.uid.is_empty() {
+            [&*self.kind, &self.namespace, &self.name].join("/")
+        } else {
+            self.uid.clone()
+        }
+    }
+}
+
 /// Tells Events; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Events {
@@ -43,6 +55,7 @@ pub(crate) struct Events {
     resource: Arc<Resource>,
     instance: Arc<str>,
     slots: Arc<Semaphore>,
+    telling: Arc<Mutex<Telling>>,
 }
 
 /// Events on their way at once; beyond that they are dropped and counted in the log, so that a flood cannot grow.
@@ -65,14 +78,22 @@ impl Events {
             resource: Arc::new(resource),
             instance: cut(instance, 128).into(),
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
+            telling: Arc::default(),
         }
     }
 
-    /// Sends the notes in the background.
+    /// Sends in the background what of the notes is new and within what an object may tell.
     pub(crate) fn tell(&self, about: &About, notes: Vec<Note>) {
+        let (offered, key) = (notes.len(), about.key());
+        let notes = self.telling().admit(&key, notes, clock::now());
+        if notes.len() < offered {
+            let withheld = offered - notes.len();
+            tracing::debug!(object = %about.name, withheld, "Events withheld; the next one says how many");
+        }
         for note in notes {
             let Ok(slot) = self.slots.clone().try_acquire_owned() else {
                 tracing::warn!(object = %about.name, reason = note.reason, "too many Events at once; this one is dropped");
+                self.telling().lost(&key);
                 continue;
             };
             let (events, about) = (self.clone(), about.clone());
@@ -81,6 +102,10 @@ impl Events {
                 drop(slot);
             });
         }
+    }
+
+    fn telling(&self) -> MutexGuard<'_, Telling> {
+        self.telling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn send(&self, about: &About, note: &Note) {

@@ -73,8 +73,8 @@ pub(crate) async fn run(shop: Arc<Shop>, job: Assignment, reports: UnboundedSend
     };
     let end = worker.drive(job.begin.clone()).await;
     if let Some(reads) = &end.reads {
-        let account = Identity::Account(job.terms.mapping.account.clone());
-        shop.related.subscribe(&worker.reader(&account), reads);
+        let identity = Identity::Account(job.terms.mapping.account.clone());
+        shop.related.subscribe(&worker.reader(&identity), reads);
     }
     trace::pass_ended(&job.terms, &job.key.object, &end, started.elapsed());
     // The supervisor only goes away with the process.
@@ -104,8 +104,8 @@ impl Worker<'_> {
         match action {
             StepAction::Read => Told::Object(self.read(identity).await),
             StepAction::Gather(gather) => {
-                let related = &self.shop.related;
-                Told::Gathered(related.gather(&self.reader(identity), &gather).await)
+                let reader = self.reader(identity);
+                Told::Gathered(self.shop.related.gather(&reader, &gather).await)
             }
             StepAction::Look(objects) => Told::Looked(self.look(identity, &objects).await),
             StepAction::Call(verb, seen) => self.call(verb, seen).await,
@@ -139,12 +139,12 @@ impl Worker<'_> {
         }
     }
 
-    /// This pass as a reader of what stands beside its object.
     fn reader<'a>(&'a self, identity: &'a Identity) -> Reader<'a> {
+        let namespaces = &self.job.terms.mapping.mapping.for_.namespaces;
         Reader {
             key: &self.job.key,
             identity,
-            confined: !self.job.terms.mapping.mapping.for_.namespaces.is_empty(),
+            confined: !namespaces.is_empty(),
         }
     }
 

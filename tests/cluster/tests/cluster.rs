@@ -10,6 +10,7 @@ mod cluster {
     mod outage;
     mod render;
     mod retries;
+    mod schema;
     mod settled;
     mod spec;
     mod swap;

@@ -14,6 +14,9 @@ const PURE: &[&str] = &[
     "base64",
     "blake3",
     "jiff",
+    // Evaluates rules of a schema; despite its name there is no client in it, and chrono below it is never asked for now.
+    "kube-cel",
+    "regex",
     "schemars",
     "serde",
     "serde-saphyr",

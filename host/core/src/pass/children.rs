@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use super::{
-    ChildWrite, Finale, Found, Looked, Pass, Removal, Stage, Step, StepAction, Verb, Way,
-    WriteError,
+    ChildWrite, Finale, Found, Looked, Pass, Stage, Step, StepAction, Verb, WriteError,
+    removals::Next,
 };
 use crate::{
     children::{self, Parent, Standing, Wish},
@@ -35,15 +35,15 @@ pub(super) struct Deed {
     /// The object goes, and its children with it as they were asked to.
     pub(super) teardown: bool,
     /// Removals that were tried in this pass.
-    tried: BTreeSet<Place>,
+    pub(super) tried: BTreeSet<Place>,
     /// Why removals did not succeed, or are not over yet.
     pub(super) removals: Vec<Progress>,
     /// The API server did not answer to one of the requests.
-    away: Option<(String, Option<Span>)>,
+    pub(super) away: Option<(String, Option<Span>)>,
 }
 
 /// Which object: group, kind, namespace, name.
-type Place = (String, String, String, String);
+pub(super) type Place = (String, String, String, String);
 
 /// How far a wish or a deletion is.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,13 +111,19 @@ impl Pass {
         if !wave.is_empty() {
             return self.apply(deed, wave, now);
         }
-        let removals = self.next_removals(&mut deed);
-        if !removals.is_empty() {
-            let step = self.as_account(StepAction::Remove(removals.clone()));
-            self.stage = Stage::Removing(Box::new(deed), removals);
-            return step;
+        match self.next_removals(&mut deed) {
+            Next::Look(objects) => {
+                let step = self.as_account(StepAction::Look(objects.clone()));
+                self.stage = Stage::Finding(Box::new(deed), objects);
+                step
+            }
+            Next::Remove(removals) => {
+                let step = self.as_account(StepAction::Remove(removals.clone()));
+                self.stage = Stage::Removing(Box::new(deed), removals);
+                step
+            }
+            Next::Nothing => self.deed_done(deed, now),
         }
-        self.deed_done(deed, now)
     }
 
     /// Says of each open wish what is to be done; returns those that only the server can tell about.
@@ -150,6 +156,10 @@ impl Pass {
                     self.judge(wish, Some(record), &namespace, Some(object))
                 }
             };
+            if progress == Progress::Done {
+                let wish = wish.clone();
+                self.note_kept(at, &wish);
+            }
             deed.standing[index] = progress;
         }
         unknown
@@ -209,12 +219,16 @@ impl Pass {
         }
         for (index, result) in unknown.into_iter().zip(results) {
             let wish = deed.checked.wishes[index].clone();
+            let mut namespace = None;
             let progress = match result {
-                Ok(looked) => self.contacted(&wish, looked),
+                Ok(looked) => {
+                    namespace = Some(looked.namespace.clone());
+                    self.contacted(&wish, looked)
+                }
                 Err(error) => refused(&mut deed, &wish, error),
             };
             if matches!(progress, Progress::Failed { .. } | Progress::Denied(_)) {
-                self.note_trouble(&wish, &progress);
+                self.note_trouble(&wish, &progress, namespace.as_deref());
             }
             deed.standing[index] = progress;
         }
@@ -231,6 +245,13 @@ impl Pass {
             };
         }
         let at = self.record_of(wish);
+        if let Some(at) = at {
+            // Trouble may have put it on record before anybody knew where it lives.
+            let record = &mut self.journal.inventory[at];
+            if record.uid.is_none() {
+                record.namespace.clone_from(&looked.namespace);
+            }
+        }
         let record = at.map(|at| self.journal.inventory[at].clone());
         let progress = self.judge(
             wish,
@@ -249,6 +270,9 @@ impl Pass {
         if unsaid {
             self.note_applied(at, wish, object);
             return Progress::Done;
+        }
+        if progress == Progress::Done {
+            self.note_kept(at, wish);
         }
         progress
     }
@@ -271,10 +295,11 @@ impl Pass {
             let Progress::Apply { namespace, .. } = &deed.standing[*index] else {
                 continue;
             };
-            if self.record_of(wish).is_none() {
-                self.insert_record(new_record(wish, namespace), Found::Absent);
-                new = true;
-            }
+            let at = match self.record_of(wish) {
+                Some(at) => at,
+                None => self.insert_record(new_record(wish, namespace), Found::Absent),
+            };
+            new |= !self.is_journaled(&self.journal.inventory[at]);
         }
         if new {
             self.stage = Stage::Listing(Box::new(deed));
@@ -291,6 +316,14 @@ impl Pass {
             }
             Err(error) => self.plugin_failed(Cause::new("BadOutput", error), now),
         }
+    }
+
+    /// Whether the journal, as it stands in the cluster, knows of a child.
+    fn is_journaled(&self, record: &ChildRecord) -> bool {
+        let journaled = self.journaled.iter().flat_map(|known| &known.inventory);
+        journaled
+            .into_iter()
+            .any(|known| place(known) == place(record))
     }
 
     fn child_write(&self, wish: &Wish, progress: &Progress) -> Result<ChildWrite, String> {
@@ -352,13 +385,14 @@ impl Pass {
                         && children::is_immutable(&message)
                         && self.journal.inventory[at].uid.is_some() =>
                 {
-                    recreate.push(self.removal(at));
+                    let uid = self.journal.inventory[at].uid.clone().unwrap_or_default();
+                    recreate.push(self.removal(at, uid));
                     let why = "a field of it cannot be changed; it is deleted and made again";
                     Progress::Pending(about(&wish, Cause::new("Recreating", why)))
                 }
                 Err(error) => refused(&mut deed, &wish, error),
             };
-            self.note_trouble(&wish, &progress);
+            self.note_trouble(&wish, &progress, None);
             deed.standing[*index] = progress;
         }
         if recreate.is_empty() || deed.away.is_some() {
@@ -369,85 +403,8 @@ impl Pass {
         step
     }
 
-    /// Deletions that can be made now: those the plugin asks for, then what is not wished for any more.
-    fn next_removals(&mut self, deed: &mut Deed) -> Vec<Removal> {
-        let mut removals = Vec::new();
-        for index in 0..deed.deletions.len() {
-            let deletion = &deed.checked.deletions[index];
-            if deed.deletions[index] != Progress::Open {
-                continue;
-            }
-            let Some(at) = self.record_at(&deletion.object) else {
-                // Gone already, or never ours: what carries no mark of ours is not touched.
-                deed.deletions[index] = Progress::Done;
-                continue;
-            };
-            let free = |id: &String| self.is_done(id, &deed.checked);
-            if !deletion.after.iter().all(free) {
-                continue;
-            }
-            deed.deletions[index] = Progress::Done;
-            let record = &self.journal.inventory[at];
-            let meant = deletion.uid.is_none() || deletion.uid == record.uid;
-            if meant && record.uid.is_some() && deed.tried.insert(place(record)) {
-                removals.push(self.removal(at));
-            }
-        }
-        if removals.is_empty() {
-            removals = self.next_doomed(deed);
-        }
-        removals
-    }
-
-    /// What goes because nobody wishes for it, those first that nothing doomed came after: deletion in reverse.
-    fn next_doomed(&mut self, deed: &mut Deed) -> Vec<Removal> {
-        let all_applied = deed.standing.iter().all(|p| *p == Progress::Done);
-        if !(deed.teardown || deed.complete && all_applied) {
-            return Vec::new();
-        }
-        let doomed: Vec<ChildRecord> = self
-            .journal
-            .inventory
-            .iter()
-            .filter(|record| self.is_doomed(record, deed))
-            .cloned()
-            .collect();
-        let mut removals = Vec::new();
-        for record in children::next_removals(&doomed) {
-            let Some(at) = self.position(record) else {
-                continue;
-            };
-            if !deed.tried.insert(place(record)) {
-                continue;
-            }
-            if record.uid.is_none() && !matches!(self.found[at], Found::Object(_)) {
-                // Never answered for, and not there: it was never made, or is not ours to know of.
-                self.remove_record(at);
-                continue;
-            }
-            removals.push(self.removal(at));
-        }
-        removals
-    }
-
-    fn is_doomed(&self, record: &ChildRecord, deed: &Deed) -> bool {
-        let wished = deed
-            .checked
-            .wishes
-            .iter()
-            .any(|wish| self.is_place_of(wish, record));
-        if !deed.teardown {
-            return !wished;
-        }
-        // What the garbage collector takes with its owner needs no help, unless order matters.
-        let collected = children::reference_is_legal(self.key.namespace(), &record.namespace)
-            && record.on_delete == OnDelete::Delete
-            && record.ownership != Ownership::Fields;
-        !(collected && !self.exit && !self.in_waves())
-    }
-
     /// Whether children were made in an order, so that they go in reverse.
-    fn in_waves(&self) -> bool {
+    pub(super) fn in_waves(&self) -> bool {
         let inventory = &self.journal.inventory;
         inventory.iter().any(|record| {
             record
@@ -458,7 +415,7 @@ impl Pass {
     }
 
     /// Whether children of this deed will need a pass of their own when the object is deleted.
-    fn wants_finalizer(&self, deed: &Deed) -> bool {
+    pub(super) fn wants_finalizer(&self, deed: &Deed) -> bool {
         let outside =
             |namespace: &str| !children::reference_is_legal(self.key.namespace(), namespace);
         let wishes = &deed.checked.wishes;
@@ -466,13 +423,11 @@ impl Pass {
         let needs = |index: usize| {
             let wish = &wishes[index];
             let ordered = wish.after.iter().any(|id| child_ids.contains(id.as_str()));
+            // As long as nobody asked the server, only what is on record is known.
+            let record = self.record_of(wish);
             let beyond = match &deed.standing[index] {
                 Progress::Apply { namespace, .. } => outside(namespace),
-                Progress::Done => {
-                    let record = self.record_of(wish);
-                    record.is_some_and(|at| outside(&self.journal.inventory[at].namespace))
-                }
-                _ => false,
+                _ => record.is_some_and(|at| outside(&self.journal.inventory[at].namespace)),
             };
             wish.on_delete == OnDelete::Delete
                 && wish.ownership != Ownership::Fields
@@ -493,126 +448,34 @@ impl Pass {
         self.terms.plugin.finalizes || self.in_waves() || self.journal.inventory.iter().any(stays)
     }
 
-    /// What the server answered to each removal.
-    pub(super) fn removed(
-        &mut self,
-        mut deed: Deed,
-        removals: &[Removal],
-        results: Vec<Result<bool, WriteError>>,
-        now: Time,
-    ) -> Step {
-        if results.len() != removals.len() {
-            return self.cluster_failed(
-                "the driver answered another number of removals",
-                None,
-                now,
-            );
-        }
-        for (removal, result) in removals.iter().zip(results) {
-            let Some(at) = self.record_at(&removal.object) else {
-                continue;
-            };
-            let what = format!("{} {}", removal.object.kind.kind, removal.object.name);
-            match result {
-                // Gone; or another one has its name, which is not ours.
-                Ok(true)
-                | Err(WriteError::NotFound | WriteError::Conflict | WriteError::Refused(_)) => {
-                    self.gone(&mut deed, at);
-                }
-                Ok(false) => {
-                    self.writes += 1;
-                    self.child_writes += 1;
-                    let why = format!("the child {what} is being deleted");
-                    deed.removals
-                        .push(Progress::Pending(Cause::new("DependencyNotReady", why)));
-                }
-                Err(WriteError::Unavailable {
-                    message,
-                    retry_after,
-                }) => {
-                    deed.away = Some((format!("deleting the child {what}: {message}"), retry_after))
-                }
-                Err(
-                    WriteError::Invalid(message)
-                    | WriteError::Forbidden(message)
-                    | WriteError::NoSuchKind(message),
-                ) => {
-                    let why = format!("the child {what} cannot be deleted: {message}");
-                    let cause = Cause::new("Forbidden", why);
-                    self.journal.inventory[at].error = Some(cause.clone());
-                    deed.removals.push(Progress::Failed {
-                        cause,
-                        invalid: false,
-                    });
-                }
-            }
-        }
-        self.advance_deed(deed, now)
-    }
-
-    /// A child that is gone leaves the record; one that is wished for is made anew.
-    fn gone(&mut self, deed: &mut Deed, at: usize) {
-        self.writes += 1;
-        self.child_writes += 1;
-        self.changed_children = true;
-        let wished = deed
-            .checked
-            .wishes
-            .iter()
-            .position(|wish| self.is_place_of(wish, &self.journal.inventory[at]))
-            .filter(|index| matches!(deed.standing[*index], Progress::Pending(_)));
-        match wished {
-            Some(index) if !deed.teardown => {
-                self.journal.inventory[at].uid = None;
-                self.found[at] = Found::Absent;
-                deed.standing[index] = Progress::Open;
-            }
-            _ => self.remove_record(at),
-        }
-    }
-
-    /// How a child goes: deleted, or, where it is to stay, without our mark.
-    fn removal(&self, at: usize) -> Removal {
-        let record = &self.journal.inventory[at];
-        let found_uid = match &self.found[at] {
-            Found::Object(object) => uid_of(object),
-            Found::Absent | Found::Unknown(_) => None,
-        };
-        let uid = record.uid.clone().or(found_uid).unwrap_or_default();
-        let leaving = self.verb == Verb::Finalize;
-        let way = match (record.ownership, record.on_delete) {
-            (Ownership::Fields, _) => Way::LetGo {
-                body: children::released_body(record),
-                manager: children::field_manager(&self.terms.mapping.name),
-            },
-            (_, OnDelete::Orphan) if leaving => Way::Unmark(children::unmark_patch(&uid)),
-            _ => Way::Delete,
-        };
-        Removal {
-            effect: record.effect.clone(),
-            object: record.reference(),
-            uid,
-            way,
-        }
-    }
-
     fn note_applied(&mut self, at: usize, wish: &Wish, object: Json) {
         let head_uid = uid_of(&object);
         let seen = children::fingerprint(object.as_str(), &wish.object).unwrap_or_default();
-        let record = &mut self.journal.inventory[at];
+        let mut record = self.journal.inventory.remove(at);
+        self.found.remove(at);
         record.uid = head_uid;
         record.asked.clone_from(&wish.asked);
         record.seen = seen;
-        record.error = None;
-        record.effect.clone_from(&wish.effect);
-        record.after.clone_from(&wish.after);
-        (record.ownership, record.mode, record.on_delete) =
-            (wish.ownership, wish.mode, wish.on_delete);
-        self.found[at] = Found::Object(object);
+        settle(&mut record, wish);
+        self.insert_record(record, Found::Object(object));
+    }
+
+    /// A child that is as asked for needs no request; whose effect asks for it, and in which order, may be new all the same,
+    /// and what was wrong with it is over.
+    fn note_kept(&mut self, at: usize, wish: &Wish) {
+        let mut record = self.journal.inventory[at].clone();
+        settle(&mut record, wish);
+        if record == self.journal.inventory[at] {
+            return;
+        }
+        self.journal.inventory.remove(at);
+        let found = self.found.remove(at);
+        self.insert_record(record, found);
+        self.changed_children = true;
     }
 
     /// Trouble stands on record, to be shown to the next call; one that never got a record gets one for it.
-    fn note_trouble(&mut self, wish: &Wish, progress: &Progress) {
+    fn note_trouble(&mut self, wish: &Wish, progress: &Progress, namespace: Option<&str>) {
         let cause = match progress {
             Progress::Failed { cause, .. } | Progress::Denied(cause) | Progress::Pending(cause) => {
                 cause
@@ -622,8 +485,8 @@ impl Pass {
         let at = match self.record_of(wish) {
             Some(at) => at,
             None => {
-                let namespace = wish.namespace.as_deref().unwrap_or(self.key.namespace());
-                let record = new_record(wish, namespace);
+                let assumed = wish.namespace.as_deref().unwrap_or(self.key.namespace());
+                let record = new_record(wish, namespace.unwrap_or(assumed));
                 self.insert_record(record, Found::Absent)
             }
         };
@@ -640,7 +503,7 @@ impl Pass {
         at
     }
 
-    fn remove_record(&mut self, at: usize) {
+    pub(super) fn remove_record(&mut self, at: usize) {
         self.journal.inventory.remove(at);
         self.found.remove(at);
     }
@@ -653,7 +516,7 @@ impl Pass {
             .position(|record| self.is_place_of(wish, record))
     }
 
-    fn is_place_of(&self, wish: &Wish, record: &ChildRecord) -> bool {
+    pub(super) fn is_place_of(&self, wish: &Wish, record: &ChildRecord) -> bool {
         let namespace = match &wish.namespace {
             Some(namespace) => *namespace == record.namespace,
             None => record.namespace.is_empty() || record.namespace == self.key.namespace(),
@@ -672,7 +535,7 @@ impl Pass {
         self.journal.inventory.iter().position(is)
     }
 
-    fn position(&self, record: &ChildRecord) -> Option<usize> {
+    pub(super) fn position(&self, record: &ChildRecord) -> Option<usize> {
         let inventory = &self.journal.inventory;
         inventory
             .iter()
@@ -729,11 +592,19 @@ fn new_record(wish: &Wish, namespace: &str) -> ChildRecord {
     }
 }
 
+/// The record says what the wish says, and that nothing is wrong.
+fn settle(record: &mut ChildRecord, wish: &Wish) {
+    record.error = None;
+    record.effect.clone_from(&wish.effect);
+    record.after.clone_from(&wish.after);
+    (record.ownership, record.mode, record.on_delete) = (wish.ownership, wish.mode, wish.on_delete);
+}
+
 fn same_kind(a: &Kind, b: &Kind) -> bool {
     a.group() == b.group() && a.kind == b.kind
 }
 
-fn place(record: &ChildRecord) -> Place {
+pub(super) fn place(record: &ChildRecord) -> Place {
     (
         record.kind.group().to_owned(),
         record.kind.kind.clone(),
@@ -766,7 +637,7 @@ fn failed(cause: Cause, wish: &Wish) -> Progress {
     }
 }
 
-fn uid_of(object: &Json) -> Option<String> {
+pub(super) fn uid_of(object: &Json) -> Option<String> {
     let head = Head::parse(object.as_str()).ok()?;
     Some(head.uid.to_string())
 }

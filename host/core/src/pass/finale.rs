@@ -232,9 +232,16 @@ impl Pass {
         let wish = Wish {
             status: finale.status.as_ref(),
             conditions: &finale.conditions,
+            foreign: &[],
         };
-        status::compute(&current, wish, verdict, &self.terms.kind.schema)
-            .map_err(|error| error.to_string())
+        status::compute(
+            &object.raw,
+            &current,
+            wish,
+            verdict,
+            &self.terms.kind.schema,
+        )
+        .map_err(|error| error.to_string())
     }
 
     pub(super) fn status_written(

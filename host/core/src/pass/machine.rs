@@ -30,6 +30,9 @@ impl Pass {
             (Stage::Applying(deed, wave), Told::Applied(results)) => {
                 self.applied(*deed, &wave, results, now)
             }
+            (Stage::Finding(deed, objects), Told::Looked(results)) => {
+                self.found_out(*deed, &objects, results, now)
+            }
             (Stage::Removing(deed, removals), Told::Removed(results)) => {
                 self.removed(*deed, &removals, results, now)
             }
@@ -268,11 +271,11 @@ impl Pass {
                 next_at: None,
                 attempt,
                 ..
-            }) => *attempt,
+            }) if limit < u32::MAX => *attempt,
             Some(RetryRecord { attempt, .. }) => attempt.saturating_add(1),
             None => 1,
         };
-        let was_stalled = before.is_some_and(|record| record.next_at.is_none());
+        let was_stalled = limit < u32::MAX && before.is_some_and(|record| record.next_at.is_none());
         if attempt > limit || was_stalled {
             self.give_up(attempt);
             return (Outcome::Stalled, None);

@@ -27,6 +27,7 @@ mod finalizer;
 mod gate;
 mod machine;
 mod reading;
+mod removals;
 mod sends;
 mod step;
 mod teardown;
@@ -220,6 +221,8 @@ enum Stage {
     Listing(Box<Deed>),
     /// That children were applied.
     Applying(Box<Deed>, Vec<usize>),
+    /// What the server says of children that are to go and that no store shows.
+    Finding(Box<Deed>, Vec<crate::contract::ObjectRef>),
     /// That children were deleted or let go.
     Removing(Box<Deed>, Vec<Removal>),
     /// That the finalizer is off the object.
@@ -421,8 +424,10 @@ impl Pass {
             .as_ref()
             .filter(|object| object.generation == 0)
             .map(|object| object.version.as_str());
-        Hash::of("retry")
-            .part(self.generation().to_le_bytes())
+        // Cleaning up is another matter than what was given up before it, also where the generation is the same.
+        let ending = (self.verb == Verb::Finalize).then_some("finalize");
+        let hash = ending.map_or(Hash::of("retry"), |verb| Hash::of("retry").part(verb));
+        hash.part(self.generation().to_le_bytes())
             .maybe(unnumbered)
             .part(&self.terms.digest)
             .part(&self.terms.mapping.basis)

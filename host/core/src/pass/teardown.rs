@@ -82,7 +82,10 @@ impl Pass {
             Progress::Open | Progress::Apply { .. } => Some(self.blocked(&deed)),
             _ => None,
         });
-        let owed = self.owed(&deed.checked);
+        let owed = match self.owed(&deed.checked) {
+            Owed::Nothing if deed.finalized => self.unfinished(&deed.checked),
+            owed => owed,
+        };
         let nothing_left = pending.is_none() && matches!(owed, Owed::Nothing);
         if self.verb == Verb::Finalize && deed.finalized && nothing_left {
             deed.teardown = true;
@@ -114,11 +117,15 @@ impl Pass {
             },
         };
         let then = match &deed.checked.delete_self {
-            Some(_) if outcome == Outcome::Applied => Then::DeleteSelf,
+            Some(_) if outcome == Outcome::Applied && self.verb == Verb::Reconcile => {
+                Then::DeleteSelf
+            }
             // A plugin that finalized once and does no more, or children that needed it and are gone.
             _ if self.verb == Verb::Reconcile
                 && self.holds_finalizer()
-                && !self.keeps_finalizer() =>
+                && !self.keeps_finalizer()
+                // What is still waited for may need it.
+                && !self.wants_finalizer(&deed) =>
             {
                 Then::Release
             }
@@ -134,6 +141,21 @@ impl Pass {
             },
             now,
         )
+    }
+
+    /// `finalized` is said of the effects beside it: one that was refused is no clean-up.
+    fn unfinished(&self, checked: &Checked) -> Owed {
+        let refused = checked
+            .sends
+            .iter()
+            .find(|send| !self.is_done(&send.effect, checked));
+        refused.map_or(Owed::Nothing, |send| {
+            let why = format!(
+                "`finalized` does not count while the effect `{}` of the same decision has not succeeded; leave the effect out once its receipt is enough",
+                send.effect
+            );
+            Owed::Blocked(Cause::new("Finalizing", why))
+        })
     }
 
     fn blocked(&self, deed: &Deed) -> Cause {

@@ -8,9 +8,37 @@ use crate::{
 
 const NOW: Time = Time(1_700_000_000_250);
 
-fn grants() -> Grants {
-    let text = r#"{"http":[{"host":"h","methods":["PUT"],"timeout":"10s","answerHeaders":["etag"],"answerBody":"1Ki"},{"host":"l","methods":["PUT"],"literalKey":true}]}"#;
-    serde_json::from_str(text).unwrap()
+const GRANTS: &str = r#"{"http":[{"host":"h","methods":["PUT"],"timeout":"10s","answerHeaders":["etag"],"answerBody":"1Ki"},{"host":"l","methods":["PUT"],"literalKey":true}],"apply":[{"apiVersion":"v1","kind":"ConfigMap"}]}"#;
+
+fn mapping() -> Mapping {
+    let text = format!(
+        r#"{{"for":{{"apiVersion":"g/v1","kind":"K"}},"plugin":{{"file":"p"}},"serviceAccount":"a","grants":{GRANTS}}}"#
+    );
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Checks as a reconcile of `ns/n` with these changes to what it is checked against.
+fn run_with(
+    decision: &Decision,
+    journal: &Journal,
+    change: impl FnOnce(&mut Bounds<'_>),
+) -> Result<Checked, Rejection> {
+    let (mapping, kind) = (mapping(), kind());
+    let (key, uid) = (ObjectKey::new("ns", "n"), Uid::new("u"));
+    let mut bounds = Bounds {
+        name: "m",
+        mapping: &mapping,
+        kind: &kind,
+        key: &key,
+        uid: &uid,
+        journal,
+        takes_status: Ok(()),
+        verb: Verb::Reconcile,
+        needs: &[],
+        now: NOW,
+    };
+    change(&mut bounds);
+    check(decision, bounds)
 }
 
 fn kind() -> Kind {
@@ -25,7 +53,7 @@ fn journal() -> Journal {
 }
 
 fn run(decision: &Decision, journal: &Journal) -> Result<Checked, Rejection> {
-    check(decision, &grants(), &Uid::new("u"), journal, Ok(()), NOW)
+    run_with(decision, journal, |_| {})
 }
 
 fn http(id: &str, after: &[&str], change: impl FnOnce(&mut Http)) -> Effect {

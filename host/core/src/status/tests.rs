@@ -1,5 +1,8 @@
 use super::*;
-use crate::contract::Json;
+use crate::contract::ConditionStatus;
+use serde_json::json;
+
+mod rules;
 
 const NOW: Time = Time(1_000_000);
 const EARLIER: &str = "1970-01-01T00:00:01Z";
@@ -22,6 +25,8 @@ struct Case {
     conditions: Vec<Condition>,
     outcome: Outcome,
     schema: StatusSchema,
+    foreign: Vec<FieldPath>,
+    cause: Option<Cause>,
 }
 
 fn case(current: Value) -> Case {
@@ -31,6 +36,8 @@ fn case(current: Value) -> Case {
         conditions: vec![],
         outcome: Outcome::Applied,
         schema: plain(),
+        foreign: vec![],
+        cause: None,
     }
 }
 
@@ -44,19 +51,23 @@ fn merge(value: Value) -> Option<Status> {
 
 impl Case {
     fn run(&self) -> Result<Computed, StatusError> {
-        let cause = Cause::new("Broken", "it broke");
+        let broken = Cause::new("Broken", "it broke");
+        let trouble = self.outcome.is_trouble().then_some(&broken);
         let verdict = Verdict {
             outcome: self.outcome,
-            cause: self.outcome.is_trouble().then_some(&cause),
+            cause: self.cause.as_ref().or(trouble),
             generation: 2,
             handled: !self.outcome.is_trouble(),
             now: NOW,
         };
+        let object = json!({"spec": {"size": 3}, "status": self.current});
         compute(
+            &Json::of(&object).unwrap(),
             &self.current,
             Wish {
                 status: self.status.as_ref(),
                 conditions: &self.conditions,
+                foreign: &self.foreign,
             },
             verdict,
             &self.schema,

@@ -3,7 +3,7 @@
 //! Nothing is remembered: a kind that is absent now may exist a second later, and a kind recreated under another uid is
 //! another kind. Whoever needs a [`Resource`] resolves it once per (re)start of its watch.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use guesthouse_core::identity::Identity;
 use serde::Deserialize;
@@ -12,6 +12,8 @@ use serde_json::value::RawValue;
 use super::error::RequestError;
 use super::request::Api;
 use super::resource::{CrdInfo, Resource, push_segment};
+
+mod published;
 
 /// Asks the API server what it serves.
 #[derive(Clone, Debug)]
@@ -149,7 +151,8 @@ impl Discovery {
         Ok(None)
     }
 
-    /// The CRD behind a resource, if there is one and it may be read.
+    /// The CRD behind a resource. Where the host may not read definitions, because its rights end at namespaces, what the
+    /// server publishes of the schema to everybody (kubeopencode#298, humio-operator#305).
     pub async fn crd(
         &self,
         identity: &Identity,
@@ -162,6 +165,23 @@ impl Discovery {
         )?;
         match self.api.read(identity, &path).await {
             Ok(answer) => Ok(Some(read_crd(answer.text()?, &resource.version)?)),
+            Err(RequestError::NotServed(_) | RequestError::NotFound(_)) => Ok(None),
+            Err(RequestError::Forbidden(_)) => self.published(identity, resource).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The kind's schema in the server's OpenAPI v3, if it is one of a CRD.
+    async fn published(
+        &self,
+        identity: &Identity,
+        resource: &Resource,
+    ) -> Result<Option<CrdInfo>, RequestError> {
+        let mut path = String::from("/openapi/v3/apis");
+        push_segment(&mut path, &resource.group)?;
+        push_segment(&mut path, &resource.version)?;
+        match self.api.read(identity, &path).await {
+            Ok(answer) => Ok(published::read(answer.text()?, resource)?),
             Err(
                 RequestError::NotServed(_) | RequestError::NotFound(_) | RequestError::Forbidden(_),
             ) => Ok(None),
@@ -219,11 +239,16 @@ fn read_crd(text: &str, version: &str) -> Result<CrdInfo, RequestError> {
         uid: crd.metadata.uid.into(),
         generation: crd.metadata.generation,
         schema: schema.and_then(|schema| schema.open_api),
+        status: OnceLock::new(),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use guesthouse_core::schema::StatusSchema;
+
+    use super::super::scripted::{Reply, Scripted};
+    use super::super::transport::TransportOptions;
     use super::*;
 
     const LIST: &str = r#"{"kind":"APIResourceList","groupVersion":"apps/v1","resources":[
@@ -259,5 +284,104 @@ mod tests {
         );
         assert_eq!(read_crd(text, "v2").unwrap().schema, None);
         assert_eq!(read_crd(text, "v3").unwrap().schema, None);
+    }
+
+    const THINGS: &str = r#"{"kind":"APIResourceList","resources":[
+        {"name":"things","namespaced":true,"kind":"Thing"},{"name":"things/status","namespaced":true,"kind":"Thing"}]}"#;
+    const OPEN_API: &str = r##"{"components":{"schemas":{
+        "io.acme.v1.Thing":{"type":"object","properties":{
+            "metadata":{"allOf":[{"$ref":"#/components/schemas/ObjectMeta"}]},
+            "status":{"type":"object","properties":{"phase":{"type":"string","enum":["A"]},
+                "copy":{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"metadata":{"$ref":"#/components/schemas/ObjectMeta"}}}}}},
+            "x-kubernetes-group-version-kind":[{"group":"acme.io","kind":"Thing","version":"v1"}]},
+        "io.acme.v1.ThingList":{"type":"object","x-kubernetes-group-version-kind":[{"group":"acme.io","kind":"ThingList","version":"v1"}]},
+        "io.acme.v1.Other":{"type":"object","properties":{"status":{"$ref":"#/components/schemas/S"}},
+            "x-kubernetes-group-version-kind":[{"group":"acme.io","kind":"Other","version":"v1"}]}}}}"##;
+
+    async fn resolved(script: Vec<Reply>) -> (Scripted, Result<Option<Resource>, RequestError>) {
+        let server = Scripted::play(script).await;
+        let api = Api::new(server.transport(TransportOptions::default()));
+        let found = Discovery::new(api)
+            .resolve(&Identity::Host, "acme.io/v1", "Thing")
+            .await;
+        (server, found)
+    }
+
+    /// kubeopencode#298, humio-operator#305
+    #[tokio::test]
+    async fn where_definitions_may_not_be_read_the_published_schema_is() {
+        let (mut server, found) = resolved(vec![
+            Reply::json(200, THINGS),
+            Reply::status(403, "definitions are cluster-scoped"),
+            Reply::json(200, OPEN_API),
+        ])
+        .await;
+        let crd = found.unwrap().unwrap().crd.unwrap();
+        assert_eq!((&*crd.name, &*crd.uid), ("things.acme.io", ""));
+        let schema = StatusSchema::of_crd(crd.schema.as_ref().unwrap());
+        assert!(schema.names("phase") && !schema.keeps("other"));
+        let mut paths = Vec::new();
+        for _ in 0..3 {
+            paths.push(server.seen().await.path);
+        }
+        assert_eq!(
+            paths,
+            [
+                "/apis/acme.io/v1",
+                "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.acme.io",
+                "/openapi/v3/apis/acme.io/v1"
+            ]
+        );
+        let other = published::read(&OPEN_API.replace("\"A\"", "\"B\""), &thing("Thing"));
+        assert_ne!(
+            other.unwrap().unwrap().generation,
+            crd.generation,
+            "another schema"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_kind_whose_schema_nobody_shows_is_served_all_the_same() {
+        for last in [
+            Reply::status(403, "no"),
+            Reply::status(404, "no"),
+            Reply::json(200, "{}"),
+        ] {
+            let script = vec![Reply::json(200, THINGS), Reply::status(403, "no"), last];
+            let (_server, found) = resolved(script).await;
+            let resource = found.unwrap().unwrap();
+            assert!(resource.has_status && resource.crd.is_none());
+        }
+        // No definition: the kind is an aggregated API's, and nothing published of it would be a CRD's.
+        let script = vec![Reply::json(200, THINGS), Reply::status(404, "no")];
+        assert_eq!(resolved(script).await.1.unwrap().unwrap().crd, None);
+        // An error that may pass is one, so that it is tried again.
+        let script = vec![
+            Reply::json(200, THINGS),
+            Reply::status(403, "no"),
+            Reply::status(503, "busy"),
+        ];
+        assert!(resolved(script).await.1.is_err());
+        let script = vec![
+            Reply::json(200, THINGS),
+            Reply::status(403, "no"),
+            Reply::json(200, "["),
+        ];
+        assert!(matches!(
+            resolved(script).await.1,
+            Err(RequestError::Unreadable(_))
+        ));
+    }
+
+    #[test]
+    fn a_schema_in_pieces_is_not_a_crds() {
+        assert_eq!(published::read(OPEN_API, &thing("Other")).unwrap(), None);
+        assert_eq!(published::read(OPEN_API, &thing("Absent")).unwrap(), None);
+    }
+
+    fn thing(kind: &str) -> Resource {
+        find(&THINGS.replace("Thing", kind), "acme.io", "v1", kind)
+            .unwrap()
+            .unwrap()
     }
 }

@@ -1,6 +1,8 @@
 //! A kind as the API server serves it, and the paths of its objects.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use guesthouse_core::schema::StatusSchema;
 
 /// A served kind in one version.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,21 +19,46 @@ pub struct Resource {
     pub namespaced: bool,
     /// Whether the `/status` subresource is served.
     pub has_status: bool,
-    /// The CustomResourceDefinition behind it; `None` for built-in kinds, and where the host may not read it.
+    /// The CustomResourceDefinition behind it, or what the server publishes of it; `None` for built-in kinds, and where neither
+    /// can be read.
     pub crd: Option<Arc<CrdInfo>>,
 }
 
 /// What the host keeps of a CustomResourceDefinition.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct CrdInfo {
     /// Its name, `<plural>.<group>`.
     pub name: Box<str>,
-    /// Its uid; another uid is another kind under the same name.
+    /// Its uid; another uid is another kind under the same name. Empty where the definition may not be read.
     pub uid: Box<str>,
-    /// Its generation; another one may bring another schema.
+    /// Its generation; another one may bring another schema. A hash of the schema where the definition may not be read.
     pub generation: i64,
     /// The `openAPIV3Schema` of the resource's version.
     pub schema: Option<serde_json::Value>,
+    /// What the schema says of a status; compiled when it is first asked for.
+    pub(super) status: OnceLock<StatusSchema>,
+}
+
+impl CrdInfo {
+    /// What the schema says of a status. Compiled once, however many mappings ask; what of it cannot be judged is said then.
+    pub fn status(&self) -> StatusSchema {
+        let compiled = self.status.get_or_init(|| {
+            let schema = self.schema.as_ref();
+            let status = schema.map_or_else(StatusSchema::unknown, StatusSchema::of_crd);
+            for skipped in status.skipped() {
+                tracing::warn!(crd = %self.name, "left to the API server: {skipped}");
+            }
+            status
+        });
+        compiled.clone()
+    }
+}
+
+impl PartialEq for CrdInfo {
+    fn eq(&self, other: &Self) -> bool {
+        let what = |crd: &Self| (crd.name.clone(), crd.uid.clone(), crd.generation);
+        what(self) == what(other) && self.schema == other.schema
+    }
 }
 
 /// A name or namespace that cannot stand in a path, or a namespace where none belongs.

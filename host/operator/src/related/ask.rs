@@ -37,7 +37,8 @@ impl Related {
         let fetches = gather.readings.iter().map(|reading| async move {
             match &reading.source {
                 ReadSource::Fetch { send, fresh } => {
-                    Some(shared.fetches.get(reader, send, *fresh).await)
+                    let (mapping, identity) = (reader.key.mapping, reader.identity);
+                    Some(shared.fetches.get(mapping, identity, send, *fresh).await)
                 }
                 _ => None,
             }

@@ -11,6 +11,7 @@ use std::{
 
 use guesthouse_core::{
     contract::{Answer, Cause},
+    identity::Identity,
     keys::Hash,
     pass::Sent,
     plan::Send,
@@ -18,7 +19,6 @@ use guesthouse_core::{
 };
 use tokio::time::Instant;
 
-use super::Reader;
 use crate::{credentials::Credentials, outgoing::Outgoing};
 
 /// Things fetched that are remembered.
@@ -44,8 +44,14 @@ impl Fetches {
     }
 
     /// The answer to a request, at most `fresh` seconds old.
-    pub(super) async fn get(&self, reader: &Reader<'_>, send: &Send, fresh: u32) -> Answer {
-        let entry = self.entry(name(reader.key.mapping, send));
+    pub(super) async fn get(
+        &self,
+        mapping: MappingId,
+        identity: &Identity,
+        send: &Send,
+        fresh: u32,
+    ) -> Answer {
+        let entry = self.entry(name(mapping, send));
         let mut held = entry.lock().await;
         let age = Duration::from_secs(u64::from(fresh)).max(LEAST);
         if let Some((answer, at)) = &*held
@@ -54,7 +60,7 @@ impl Fetches {
             return answer.clone();
         }
         let sends = std::slice::from_ref(send);
-        let secrets = self.credentials.read(reader.identity, sends).await;
+        let secrets = self.credentials.read(identity, sends).await;
         let sent = self.outgoing.send_all(sends, &secrets).await;
         let answer = match sent.into_iter().next() {
             Some(Sent::Answered { response, .. }) => Answer::Response(response),

@@ -35,7 +35,7 @@ use guesthouse_core::{
     needs,
     object::Head,
     pass::{Gather, Looked, WriteError},
-    queue::Key,
+    queue::{Key, MappingId},
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -51,6 +51,10 @@ use fetches::Fetches;
 use kinds::Kinds;
 use table::Table;
 use targets::{Target, Want, Way};
+
+/// Keys to which something they read has changed, to be queued as events without a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wake(pub(crate) Vec<Key>);
 
 /// Who reads.
 #[derive(Debug, Clone, Copy)]
@@ -103,18 +107,17 @@ struct Shared {
     options: RelatedOptions,
     table: Mutex<Table>,
     notices: UnboundedSender<Notice>,
-    wakes: UnboundedSender<Vec<Key>>,
+    wakes: UnboundedSender<Wake>,
 }
 
 impl Related {
-    /// Reads over `transport`. Out of the receiver come keys to which something they read has changed, to be queued as events
-    /// without a version. Needs a tokio runtime.
+    /// Reads over `transport`; wakes come out of the receiver. Needs a tokio runtime.
     pub(crate) fn start(
         transport: Transport,
         outgoing: Arc<Outgoing>,
         credentials: Arc<Credentials>,
         options: RelatedOptions,
-    ) -> (Self, UnboundedReceiver<Vec<Key>>) {
+    ) -> (Self, UnboundedReceiver<Wake>) {
         let api = Api::new(transport.clone());
         let (notices, heard) = unbounded_channel();
         let (wakes, woken) = unbounded_channel();
@@ -155,6 +158,19 @@ impl Related {
     /// Nothing wakes the key any more.
     pub(crate) fn forget(&self, key: &Key) {
         self.shared.table().forget(key);
+    }
+
+    /// Nothing wakes any key of the mapping any more.
+    pub(crate) fn forget_mapping(&self, mapping: MappingId) {
+        let mut table = self.shared.table();
+        let keys: Vec<Key> = table
+            .readers()
+            .filter(|key| key.mapping == mapping)
+            .cloned()
+            .collect();
+        for key in keys {
+            table.forget(&key);
+        }
     }
 
     /// Takes over what a write of the key's pass answered with: the stores show it from now on, and its echo does not wake
@@ -310,7 +326,7 @@ impl Shared {
     fn wake(&self, keys: Vec<Key>) {
         if !keys.is_empty() {
             // Nobody takes them any more only when the host ends.
-            let _ = self.wakes.send(keys);
+            let _ = self.wakes.send(Wake(keys));
         }
     }
 

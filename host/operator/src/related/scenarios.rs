@@ -8,7 +8,6 @@ use guesthouse_core::{
     needs::{Namespaces, ReadSource, Reading},
     object::ObjectKey,
     pass::{ChildRef, Found, Gathered},
-    queue::MappingId,
 };
 
 use super::*;
@@ -37,7 +36,7 @@ struct Script {
 
 struct Play {
     related: Related,
-    wakes: UnboundedReceiver<Vec<Key>>,
+    wakes: UnboundedReceiver<Wake>,
     script: Arc<Mutex<Script>>,
     server: Scripted,
 }
@@ -75,9 +74,8 @@ impl Play {
         })
         .await;
         let transport = server.transport(TransportOptions::default());
-        let outgoing = Arc::new(Outgoing::new(4).unwrap());
-        let credentials = Arc::new(Credentials::new(Api::new(transport.clone()), "home"));
-        let (related, wakes) = Related::start(transport, outgoing, credentials, options);
+        let outgoing = Outgoing::new(4).unwrap();
+        let (related, wakes) = Related::start(transport, outgoing, options);
         Self {
             related,
             wakes,
@@ -111,7 +109,7 @@ impl Play {
     /// The next wake, as mapping numbers.
     async fn woken(&mut self) -> Vec<u32> {
         let wake = tokio::time::timeout(PATIENCE, self.wakes.recv());
-        let keys = wake.await.expect("a wake that never came").unwrap();
+        let Wake(keys) = wake.await.expect("a wake that never came").unwrap();
         keys.iter().map(|key| key.mapping.0).collect()
     }
 

@@ -265,6 +265,11 @@ impl Table {
         self.missing.forget(key);
     }
 
+    /// All keys that read something.
+    pub(super) fn readers(&self) -> impl Iterator<Item = &Key> {
+        self.keys.keys()
+    }
+
     fn leave(&mut self, key: &Key, id: WatchId) {
         if let Some(held) = self.held.get_mut(&id) {
             held.remove(key);

@@ -367,7 +367,6 @@ pub(super) fn facts(resource: &Resource, mapping: &Mapping) -> KindFacts {
     } else {
         Ok(())
     };
-    let schema = resource.crd.as_ref().and_then(|crd| crd.schema.as_ref());
     let fingerprint = match &resource.crd {
         Some(crd) => format!(
             "{}/{}/{}/{}",
@@ -377,7 +376,10 @@ pub(super) fn facts(resource: &Resource, mapping: &Mapping) -> KindFacts {
     };
     KindFacts {
         takes_status,
-        schema: schema.map_or_else(StatusSchema::unknown, StatusSchema::of_crd),
+        schema: resource
+            .crd
+            .as_ref()
+            .map_or_else(StatusSchema::unknown, |crd| crd.status()),
         fingerprint,
     }
 }

@@ -10,7 +10,7 @@ use guesthouse_core::{
     mapping::{CheckedMapping, PluginSource},
     object::ObjectKey,
     pass::{Carry, Terms},
-    queue::{Key, MappingId, Push, Why},
+    queue::{MappingId, Push, Why},
     time::Time,
 };
 use guesthouse_sandbox::Plugin;
@@ -175,10 +175,7 @@ impl Supervisor {
         };
         self.queue.remove_mapping(runtime.id);
         self.names.remove(&runtime.id);
-        for object in runtime.keys.into_keys() {
-            let mapping = runtime.id;
-            self.shop.related.forget(&Key { mapping, object });
-        }
+        self.shop.related.forget_mapping(runtime.id);
         for scope in &runtime.scopes {
             self.unsubscribe(scope, runtime.id);
         }

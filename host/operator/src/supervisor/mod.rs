@@ -21,7 +21,7 @@ use guesthouse_core::{
     identity::Identity,
     mapping::PluginSource,
     pass::Note,
-    queue::{Key, MappingId, Queue},
+    queue::{MappingId, Queue},
     time::Time,
 };
 use guesthouse_sandbox::{Plugin, Sandbox};
@@ -35,6 +35,7 @@ use crate::{
     },
     config::Place,
     plugins::{self, Loaded, SourceWatch},
+    related::Wake,
     worker::{Report, Shop},
 };
 use kinds::KindScope;
@@ -104,7 +105,7 @@ pub(crate) struct Inbox {
     reports: UnboundedReceiver<Report>,
     loaded: UnboundedReceiver<Loaded>,
     resolved: UnboundedReceiver<Resolved>,
-    wakes: UnboundedReceiver<Vec<Key>>,
+    wakes: UnboundedReceiver<Wake>,
 }
 
 /// What the supervisor is made of.
@@ -115,7 +116,7 @@ pub(crate) struct Parts {
     pub(crate) sandbox: Arc<Sandbox>,
     pub(crate) concurrency: usize,
     /// Keys whose related objects or children changed.
-    pub(crate) wakes: UnboundedReceiver<Vec<Key>>,
+    pub(crate) wakes: UnboundedReceiver<Wake>,
 }
 
 impl Supervisor {
@@ -198,7 +199,7 @@ impl Supervisor {
                 Some(notice) = inbox.notices.recv() => self.noticed(notice),
                 Some(loaded) = inbox.loaded.recv() => self.loaded(loaded),
                 Some(resolved) = inbox.resolved.recv() => self.resolved(resolved),
-                Some(keys) = inbox.wakes.recv() => self.woken(keys),
+                Some(Wake(keys)) = inbox.wakes.recv() => self.woken(keys),
                 () = tokio::time::sleep(wait) => {}
             }
             self.tick(clock::now());

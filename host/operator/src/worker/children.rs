@@ -25,7 +25,7 @@ impl Worker<'_> {
         identity: &Identity,
         objects: &[ObjectRef],
     ) -> Vec<Result<Looked, WriteError>> {
-        let (related, reader) = (&self.shop.related, self.reader(identity));
+        let (reader, related) = (self.reader(identity), &self.shop.related);
         join_all(objects.iter().map(|object| related.look(&reader, object))).await
     }
 

@@ -7,15 +7,19 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::world::{Cluster, Exporter, key};
+use super::{
+    things::{self, Place},
+    world::{Cluster, Exporter, key},
+};
 use crate::{
-    contract::{Json, Observation, Reply},
+    contract::{Json, Kind, ObjectRef, Observation, Reply},
     identity::Identity,
     mapping::CheckedMapping,
+    needs::{ReadSource, Reading},
     object::{ObjectKey, version_number},
     pass::{
-        Begin, Carry, End, KindFacts, Pass, Step, StepAction, StoredJournal, Terms, Told,
-        WriteError,
+        Begin, Carry, ChildRef, End, Gather, Gathered, KindFacts, Pass, PluginFacts, Step,
+        StepAction, StoredJournal, Terms, Told, Verb, WriteError,
     },
     queue::{Finish, Key, MappingId, Push, Queue, Why},
     refusal::Refusal,
@@ -47,6 +51,15 @@ pub(super) enum Fault {
     Meanwhile(fn(&mut Cluster)),
 }
 
+/// What happens to one request, counted over the whole run.
+#[derive(Clone, Debug)]
+pub(super) enum Ill {
+    /// The server says no and does nothing.
+    Refused(WriteError),
+    /// The server does it, and the answer is lost.
+    Lost,
+}
+
 pub(super) struct Sim {
     pub(super) now: Time,
     /// What each step takes.
@@ -55,6 +68,14 @@ pub(super) struct Sim {
     pub(super) exporter: Exporter,
     pub(super) terms: Arc<Terms>,
     pub(super) plugin: Plugin,
+    /// What it says when the object goes.
+    pub(super) finalize: Plugin,
+    /// Requests to the API server so far.
+    pub(super) requests: usize,
+    /// Which of them goes wrong, and how.
+    pub(super) ill: Option<(usize, Ill)>,
+    /// Where the reconciled object is.
+    pub(super) at: ObjectKey,
     pub(super) crashes: VecDeque<Crash>,
     pub(super) faults: Vec<(&'static str, Fault)>,
     /// What the store shows in place of the truth.
@@ -62,17 +83,44 @@ pub(super) struct Sim {
     /// Steps by name, and as whom.
     pub(super) steps: Vec<(&'static str, Identity)>,
     pub(super) calls: Vec<Observation>,
+    /// What each of them was asked.
+    pub(super) verbs: Vec<Verb>,
     pub(super) ends: Vec<End>,
     pub(super) queue: Queue,
     carries: BTreeMap<ObjectKey, Carry>,
+    /// What each key wants to be woken by.
+    reads: BTreeMap<ObjectKey, Gather>,
     since_start: usize,
 }
 
 pub(super) const GRANTS: &str = "{http: [{host: exporter, methods: [PUT]}]}";
 
 pub(super) fn terms(grants: &str, digest: &str) -> Arc<Terms> {
+    let plugin = PluginFacts::default();
+    Arc::new(made_of(&format!("grants: {grants}"), "", digest, plugin))
+}
+
+/// What plugins with children are granted.
+const ALL: &str = "grants: {deleteSelf: true, http: [{host: exporter, methods: [PUT, DELETE]}], \
+    apply: [{apiVersion: v1, kind: ConfigMap, namespaces: [other]}, {apiVersion: v1, kind: Service}, \
+    {apiVersion: apps/v1, kind: Deployment}, {apiVersion: batch/v1, kind: Job}, \
+    {apiVersion: networking.k8s.io/v1, kind: Ingress}, {apiVersion: acme.io/v1, kind: ClusterThing, namespaces: ['*']}], \
+    read: [{apiVersion: v1, kind: ConfigMap}]}";
+
+/// Terms with these further members of the mapping, for objects with these labels.
+pub(super) fn with(members: &str, selector: &str, plugin: PluginFacts) -> Arc<Terms> {
+    let digest = "sha256:0123456789abcdef";
+    Arc::new(made_of(
+        &format!("{ALL}{members}"),
+        selector,
+        digest,
+        plugin,
+    ))
+}
+
+fn made_of(members: &str, selector: &str, digest: &str, plugin: PluginFacts) -> Terms {
     let text = format!(
-        "{{for: {{apiVersion: batch.acme.io/v1, kind: ReportJob}}, plugin: {{file: p.wasm}}, grants: {grants}, serviceAccount: jobs, retry: {{base: 1s, max: 60s, limit: 3}}, queue: {{priority: .spec.priority, notBefore: .spec.notBefore}}}}"
+        "{{for: {{apiVersion: batch.acme.io/v1, kind: ReportJob, labelSelector: '{selector}'}}, plugin: {{file: p.wasm}}, {members}, serviceAccount: jobs, retry: {{base: 1s, max: 60s, limit: 3}}, queue: {{priority: .spec.priority, notBefore: .spec.notBefore}}}}"
     );
     let known = [
         "phase",
@@ -86,7 +134,7 @@ pub(super) fn terms(grants: &str, digest: &str) -> Arc<Terms> {
     let known: BTreeMap<&str, Value> = known
         .map(|name| (name, json!({"x-kubernetes-preserve-unknown-fields": true})))
         .into();
-    Arc::new(Terms {
+    Terms {
         mapping: Arc::new(CheckedMapping::parse("report-jobs", &text, "guesthouse").unwrap()),
         digest: digest.to_owned(),
         kind: KindFacts {
@@ -94,30 +142,47 @@ pub(super) fn terms(grants: &str, digest: &str) -> Arc<Terms> {
             schema: StatusSchema::of_crd(&json!({"properties": {"status": {"properties": known}}})),
             fingerprint: "k1".into(),
         },
-    })
+        plugin,
+    }
 }
 
 impl Sim {
     /// A host with this plugin, just started, and one object `job`.
     pub(super) fn new(plugin: Plugin, spec: Value) -> Self {
+        Self::mapped(plugin, spec, terms(GRANTS, "sha256:0123456789abcdef"))
+    }
+
+    /// The same under these terms.
+    pub(super) fn mapped(plugin: Plugin, spec: Value, terms: Arc<Terms>) -> Self {
+        Self::placed(plugin, spec, terms, key("job"))
+    }
+
+    /// The same with the object somewhere else.
+    pub(super) fn placed(plugin: Plugin, spec: Value, terms: Arc<Terms>, at: ObjectKey) -> Self {
         let mut sim = Self {
             now: START,
             latency: Span(0),
             cluster: Cluster::default(),
             exporter: Exporter::default(),
-            terms: terms(GRANTS, "sha256:0123456789abcdef"),
+            terms,
             plugin,
+            finalize: plugin,
+            requests: 0,
+            ill: None,
+            at: at.clone(),
             crashes: VecDeque::new(),
             faults: Vec::new(),
             store: None,
             steps: Vec::new(),
             calls: Vec::new(),
+            verbs: Vec::new(),
             ends: Vec::new(),
             queue: Queue::new(1),
             carries: BTreeMap::new(),
+            reads: BTreeMap::new(),
             since_start: 0,
         };
-        sim.cluster.create("job", spec);
+        sim.cluster.create_at(&at, spec);
         sim.restart();
         sim
     }
@@ -126,7 +191,10 @@ impl Sim {
     pub(super) fn restart(&mut self) {
         self.since_start = 0;
         self.carries.clear();
+        self.reads.clear();
         self.cluster.changed.clear();
+        self.cluster.background();
+        self.cluster.things.listed();
         self.queue = Queue::new(1);
         self.queue
             .set_mapping(MAPPING, 1, self.terms.mapping.mapping.retry.base);
@@ -157,7 +225,25 @@ impl Sim {
         self.queue.push(&key, push, self.now);
     }
 
+    /// What the watches bring of everything but the reconciled objects.
+    fn deliver_things(&mut self) -> bool {
+        self.cluster.background();
+        let changed = std::mem::take(&mut self.cluster.things.changed);
+        for place in &changed {
+            self.cluster.things.acknowledge(place);
+            let woken = self.reads.iter().filter(|(_, reads)| wakes(reads, place));
+            for key in woken.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+                self.push(&key, Why::Event, None);
+            }
+        }
+        !changed.is_empty()
+    }
+
     fn deliver(&mut self) {
+        self.cluster.background();
+        if self.cluster.things.lag == 0 {
+            self.deliver_things();
+        }
         for (key, version) in std::mem::take(&mut self.cluster.changed) {
             self.push(&key, Why::Event, version);
         }
@@ -166,7 +252,8 @@ impl Sim {
     /// One pass of `job`, whatever the queue says; it must not crash.
     pub(super) fn pass(&mut self, forced: bool) -> End {
         self.steps.clear();
-        let end = self.run(&key("job"), forced).expect("a crash");
+        let at = self.at.clone();
+        let end = self.run(&at, forced).expect("a crash");
         self.cluster.changed.clear();
         end
     }
@@ -198,6 +285,10 @@ impl Sim {
                     self.ends.push(end);
                     self.queue.finish(&job.key, finish, self.now);
                 }
+                continue;
+            }
+            // Where the watches are late, they bring their news when nothing else is left to do.
+            if self.deliver_things() {
                 continue;
             }
             match self.queue.next_time().filter(|at| *at <= until) {
@@ -247,6 +338,9 @@ impl Sim {
             }
             if let Some(end) = ended {
                 self.carries.insert(object.clone(), end.carry.clone());
+                if let Some(reads) = &end.reads {
+                    self.reads.insert(object.clone(), reads.clone());
+                }
                 return Some(end);
             }
             self.now = self.now.after(self.latency);
@@ -265,32 +359,68 @@ impl Sim {
             Some(Fault::Meanwhile(edit)) => edit(&mut self.cluster),
         }
         let told = match step.action {
-            StepAction::Read => Told::Object(Ok(self.cluster.read(key))),
-            StepAction::Call(_, observation) => {
-                let reply = (self.plugin)(&observation);
+            StepAction::Read => Told::Object(self.request(|sim| Ok(sim.cluster.read(key)))),
+            StepAction::Call(verb, observation) => {
+                let reply = match verb {
+                    Verb::Reconcile => (self.plugin)(&observation),
+                    Verb::Finalize => (self.finalize)(&observation),
+                };
+                self.verbs.push(verb);
                 self.calls.push(*observation);
                 Told::Reply(reply)
             }
-            StepAction::Journal(write) => Told::Journaled(self.cluster.put_journal(&write)),
+            StepAction::Journal(write) => {
+                Told::Journaled(self.request(|sim| sim.cluster.put_journal(&write)))
+            }
             StepAction::DropJournal { name, version } => {
-                Told::Journaled(self.cluster.drop_journal(&name, &version))
+                Told::Journaled(self.request(|sim| sim.cluster.drop_journal(&name, &version)))
             }
             StepAction::Send(sends) => Told::Sent(
-                sends
-                    .iter()
-                    .enumerate()
-                    .filter(|(index, _)| mask & (1 << index) != 0)
-                    .map(|(_, send)| self.exporter.send(send, self.now))
+                in_mask(&sends, mask)
+                    .map(|send| self.exporter.send(send, self.now))
                     .collect(),
             ),
-            StepAction::Patch(write) => Told::Written(self.cluster.patch(key, &write)),
-            StepAction::Status(write) => Told::Written(self.cluster.put_status(key, &write)),
+            StepAction::Patch(write) => {
+                Told::Written(self.request(|sim| sim.cluster.patch(key, &write)))
+            }
+            StepAction::Status(write) => {
+                Told::Written(self.request(|sim| sim.cluster.put_status(key, &write)))
+            }
+            StepAction::Finalizer(write) => {
+                Told::Written(self.request(|sim| sim.cluster.patch_finalizers(key, &write)))
+            }
+            StepAction::DeleteSelf { uid } => {
+                Told::Removed(vec![self.request(|sim| sim.cluster.delete_self(key, &uid))])
+            }
+            StepAction::Gather(gather) => Told::Gathered(self.gather(&gather)),
+            StepAction::Look(objects) => Told::Looked(
+                in_mask(&objects, mask)
+                    .map(|object| {
+                        self.request(|sim| sim.cluster.things.look(object, key.namespace()))
+                    })
+                    .collect(),
+            ),
+            StepAction::Apply(writes) => Told::Applied(
+                in_mask(&writes, mask)
+                    .map(|write| {
+                        let place = self.place(&write.object);
+                        self.child_request(&place, |sim| sim.cluster.things.apply(write))
+                    })
+                    .collect(),
+            ),
+            StepAction::Remove(removals) => Told::Removed(
+                in_mask(&removals, mask)
+                    .map(|removal| {
+                        let place = self.place(&removal.object);
+                        self.child_request(&place, |sim| sim.cluster.things.remove(removal))
+                    })
+                    .collect(),
+            ),
             StepAction::Tell(notes) => {
                 self.cluster.events.extend(notes);
                 Told::Done
             }
             StepAction::End(_) => Told::Done,
-            _ => Told::Done,
         };
         if lose {
             refused(name, unavailable(None))
@@ -299,11 +429,63 @@ impl Sim {
         }
     }
 
+    /// One request to the API server, of which one may go wrong.
+    fn request<T>(
+        &mut self,
+        make: impl FnOnce(&mut Self) -> Result<T, WriteError>,
+    ) -> Result<T, WriteError> {
+        self.requests += 1;
+        let ill = match &self.ill {
+            Some((at, ill)) if *at == self.requests => Some(ill.clone()),
+            _ => None,
+        };
+        match ill {
+            Some(Ill::Refused(error)) => Err(error),
+            Some(Ill::Lost) => make(self).and(Err(unavailable(None))),
+            None => make(self),
+        }
+    }
+
+    /// One whose answer the store knows of; a lost one comes with the watch.
+    fn child_request<T>(
+        &mut self,
+        place: &Place,
+        make: impl FnOnce(&mut Self) -> Result<T, WriteError>,
+    ) -> Result<T, WriteError> {
+        let answer = self.request(make);
+        match &answer {
+            Ok(_) => self.cluster.things.acknowledge(place),
+            Err(_) => self.cluster.things.changed.push(place.clone()),
+        }
+        answer
+    }
+
+    fn place(&self, object: &ObjectRef) -> Place {
+        let namespace = object.namespace.as_deref().unwrap_or_default();
+        things::place(&object.kind, namespace, &object.name)
+    }
+
+    fn gather(&self, gather: &Gather) -> Gathered {
+        let things = &self.cluster.things;
+        Gathered {
+            answers: gather
+                .readings
+                .iter()
+                .map(|reading| things.answer(reading))
+                .collect(),
+            children: gather
+                .children
+                .iter()
+                .map(|child| things.found(child))
+                .collect(),
+        }
+    }
+
     /// The store as it is now, to be shown to a later pass.
     pub(super) fn snapshot(&self) -> (Option<Json>, Vec<StoredJournal>) {
         (
-            self.cluster.read(&key("job")),
-            self.cluster.journals_of(&key("job")),
+            self.cluster.read(&self.at),
+            self.cluster.journals_of(&self.at),
         )
     }
 
@@ -334,11 +516,35 @@ pub(super) fn unavailable(seconds: Option<u64>) -> WriteError {
     }
 }
 
+/// Whether a change of an object wakes a key that has read this.
+fn wakes(reads: &Gather, place: &Place) -> bool {
+    let is_child =
+        |child: &ChildRef| things::place(&child.kind, &child.namespace, &child.name) == *place;
+    let of_kind = |kind: &Kind| kind.group() == place.0 && kind.kind == place.1;
+    let is_read = |reading: &Reading| {
+        let named = match &reading.source {
+            ReadSource::Object {
+                namespace, name, ..
+            } => *namespace == place.2 && *name == place.3,
+            _ => true,
+        };
+        named && reading.source.kind().is_some_and(of_kind)
+    };
+    reads.children.iter().any(is_child) || reads.readings.iter().any(is_read)
+}
+
+/// Of a batch, what was done before the host stopped.
+fn in_mask<T>(batch: &[T], mask: u32) -> impl Iterator<Item = &T> {
+    let done = move |(index, _): &(usize, &T)| mask & (1 << index) != 0;
+    batch.iter().enumerate().filter(done).map(|(_, item)| item)
+}
+
 fn refused(step: &str, error: WriteError) -> Told {
     match step {
         "read" => Told::Object(Err(error)),
         "journal" | "drop-journal" => Told::Journaled(Err(error)),
-        "patch" | "status" => Told::Written(Err(error)),
+        "patch" | "status" | "finalizer" => Told::Written(Err(error)),
+        "delete-self" => Told::Removed(vec![Err(error)]),
         other => panic!("{other} cannot be refused"),
     }
 }

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
 
+use super::things::Things;
 use crate::{
     contract::{Body, Cause, Json, Response},
     journal::Journal,
     object::ObjectKey,
-    pass::{JournalWrite, Note, ObjectWrite, Sent, StoredJournal, WriteError},
+    pass::{FinalizerWrite, JournalWrite, Note, ObjectWrite, Sent, StoredJournal, WriteError},
     plan::{MetaPatch, Send},
     time::Time,
     units::Span,
@@ -22,6 +23,8 @@ pub(super) fn key(name: &str) -> ObjectKey {
 #[derive(Default)]
 pub(super) struct Cluster {
     objects: BTreeMap<ObjectKey, Value>,
+    /// Everything else.
+    pub(super) things: Things,
     /// Name, version and JSON text.
     pub(super) journals: BTreeMap<String, (u64, String)>,
     pub(super) events: Vec<Note>,
@@ -35,14 +38,18 @@ pub(super) struct Cluster {
 
 impl Cluster {
     pub(super) fn create(&mut self, name: &str, spec: Value) {
+        self.create_at(&key(name), spec);
+    }
+
+    pub(super) fn create_at(&mut self, key: &ObjectKey, spec: Value) {
         self.uids += 1;
         let object = json!({
             "apiVersion": "batch.acme.io/v1", "kind": "ReportJob",
-            "metadata": {"namespace": "ns", "name": name, "uid": format!("uid-{}", self.uids), "generation": 1, "labels": {"phase": "pending"}},
+            "metadata": {"namespace": key.namespace(), "name": key.name(), "uid": format!("uid-{}", self.uids), "generation": 1, "labels": {"phase": "pending"}},
             "spec": spec,
             "status": {"phase": "Pending", "observedGeneration": -1},
         });
-        self.store(&key(name), object);
+        self.store(key, object);
     }
 
     fn store(&mut self, key: &ObjectKey, mut object: Value) -> Json {
@@ -62,12 +69,112 @@ impl Cluster {
             object["metadata"]["generation"] =
                 (object["metadata"]["generation"].as_i64().unwrap() + 1).into();
         }
+        let held = |object: &Value| {
+            let finalizers = object["metadata"]["finalizers"].as_array();
+            finalizers.is_some_and(|list| !list.is_empty())
+        };
+        let going = !object["metadata"]["deletionTimestamp"].is_null();
+        if going && held(&self.objects[&key(name)]) && !held(&object) {
+            return self.vanish(&key(name));
+        }
         self.store(&key(name), object);
     }
 
+    /// Gone at once, or, where finalizers hold it, on its way out: a new generation, as the server counts it.
     pub(super) fn delete(&mut self, name: &str) {
-        self.objects.remove(&key(name));
-        self.changed.push((key(name), None));
+        self.delete_at(&key(name));
+    }
+
+    pub(super) fn delete_at(&mut self, key: &ObjectKey) {
+        let mut object = self.objects[key].clone();
+        let meta = &mut object["metadata"];
+        let held = meta["finalizers"].as_array().is_some_and(|f| !f.is_empty());
+        if !held {
+            self.vanish(key);
+        } else if meta["deletionTimestamp"].is_null() {
+            meta["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            meta["generation"] = (meta["generation"].as_i64().unwrap() + 1).into();
+            self.store(key, object);
+        }
+    }
+
+    fn vanish(&mut self, key: &ObjectKey) {
+        self.objects.remove(key);
+        self.changed.push((key.clone(), None));
+    }
+
+    pub(super) fn exists(&self, name: &str) -> bool {
+        self.objects.contains_key(&key(name))
+    }
+
+    /// The object deletes itself, by its plugin's wish.
+    pub(super) fn delete_self(&mut self, key: &ObjectKey, uid: &str) -> Result<bool, WriteError> {
+        let object = self.objects.get(key).ok_or(WriteError::NotFound)?;
+        if object["metadata"]["uid"] != uid {
+            return Err(WriteError::Conflict);
+        }
+        self.writes.push("delete-self");
+        self.delete_at(key);
+        Ok(!self.objects.contains_key(key))
+    }
+
+    /// JSON patch of the finalizers; a test that does not hold is a 422.
+    pub(super) fn patch_finalizers(
+        &mut self,
+        key: &ObjectKey,
+        write: &FinalizerWrite,
+    ) -> Result<Json, WriteError> {
+        let mut object = self.objects.get(key).ok_or(WriteError::NotFound)?.clone();
+        let invalid = |why: &str| WriteError::Invalid(why.to_owned());
+        for operation in write.patch.as_array().unwrap() {
+            let path = operation["path"].as_str().unwrap();
+            let (parent, last) = path.rsplit_once('/').unwrap();
+            match operation["op"].as_str().unwrap() {
+                "test" if object.pointer(path) == Some(&operation["value"]) => {}
+                "test" => return Err(invalid("the test does not hold")),
+                "add" if last == "-" => {
+                    let list = object.pointer_mut(parent).and_then(Value::as_array_mut);
+                    list.ok_or(invalid("no list"))?
+                        .push(operation["value"].clone());
+                }
+                "add" => object.pointer_mut(parent).unwrap()[last] = operation["value"].clone(),
+                "remove" => {
+                    let list = object.pointer_mut(parent).and_then(Value::as_array_mut);
+                    list.ok_or(invalid("no list"))?
+                        .remove(last.parse().unwrap());
+                }
+                other => panic!("{other}"),
+            }
+        }
+        let meta = &mut object["metadata"];
+        let going = !meta["deletionTimestamp"].is_null();
+        if going && write.put {
+            return Err(invalid(
+                "no new finalizers can be added if the object is being deleted",
+            ));
+        }
+        let empty = meta["finalizers"].as_array().is_none_or(Vec::is_empty);
+        if empty {
+            meta.as_object_mut().unwrap().remove("finalizers");
+        }
+        self.writes.push("finalizer");
+        if going && empty {
+            self.vanish(key);
+            return Ok(Json::of(&object).unwrap());
+        }
+        Ok(self.store(key, object))
+    }
+
+    /// What runs in every cluster beside us.
+    pub(super) fn background(&mut self) {
+        let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap().to_owned();
+        let parents: Vec<_> = self
+            .objects
+            .iter()
+            .map(|(key, object)| (key.clone(), uid(object)))
+            .collect();
+        self.things.collect(&parents);
+        self.things.controllers();
     }
 
     pub(super) fn object(&self, name: &str) -> &Value {
@@ -200,8 +307,7 @@ impl Cluster {
             .iter()
             .map(|(name, (_, text))| (name, serde_json::from_str(text).unwrap()))
             .collect();
-        let mut state =
-            json!({"objects": self.objects.values().collect::<Vec<_>>(), "journals": journals});
+        let mut state = json!({"objects": self.objects.values().collect::<Vec<_>>(), "journals": journals, "things": self.things.all().map(|(_, object)| object).collect::<Vec<_>>()});
         timeless(&mut state);
         state
     }
@@ -244,6 +350,8 @@ pub(super) struct Exporter {
     pub(super) sends: Vec<(String, String, Time)>,
     /// Keys it acted on, and the path it acted for.
     pub(super) made: BTreeMap<String, String>,
+    /// What it did, in order: method and address.
+    pub(super) acts: Vec<(String, String)>,
 }
 
 impl Exporter {
@@ -271,7 +379,9 @@ impl Exporter {
             _ => {}
         }
         let (key, url) = (send.idempotency_key.clone(), send.request.url.clone());
-        self.made.entry(key).or_insert(url);
+        if self.made.insert(key, url.clone()).is_none() {
+            self.acts.push((send.request.method.clone(), url));
+        }
         match mishap {
             Some(_) => Sent::Lost(cause("Timeout")),
             None => answer(201, None),

@@ -140,7 +140,7 @@ async fn a_watch_lasts_as_long_as_somebody_reads_from_it_and_a_grace_time_longer
     play.related.forget(&key(1));
     end_idle(Duration::ZERO);
     assert_eq!(play.targets(), held(1));
-    play.related.forget(&key(2));
+    play.related.forget_mapping(MappingId(2));
     end_idle(PATIENCE);
     assert_eq!(play.targets(), held(0), "within the grace time it goes on");
     play.read(1, &by_name("a")).await;
@@ -292,7 +292,6 @@ fn fetch(url: String, fresh: u32) -> Gather {
         answer_headers: vec![],
         answer_body: Bytes(64),
         after: vec![],
-        credential: None,
     };
     needs_of(&[Reading {
         name: "f".into(),
