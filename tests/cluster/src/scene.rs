@@ -304,10 +304,17 @@ impl<'a> Scene<'a> {
         Ok(self.audit()?.len())
     }
 
+    /// All that this scene's host asked for since a position and was answered; watches once they ended.
+    pub fn requests_since(&self, mark: usize) -> Result<Vec<AuditEvent>> {
+        let mut events = self.audit()?.split_off(mark);
+        events.retain(|event| event.user.username == self.user);
+        Ok(events)
+    }
+
     /// All writes that this scene's host asked for since a position.
     pub fn writes_since(&self, mark: usize) -> Result<Vec<AuditEvent>> {
-        let mut events = self.audit()?.split_off(mark);
-        events.retain(|event| event.is_write() && event.user.username == self.user);
+        let mut events = self.requests_since(mark)?;
+        events.retain(AuditEvent::is_write);
         Ok(events)
     }
 

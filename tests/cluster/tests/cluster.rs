@@ -8,6 +8,7 @@ mod cluster {
     mod kinds;
     mod order;
     mod outage;
+    mod related;
     mod render;
     mod retries;
     mod schema;
