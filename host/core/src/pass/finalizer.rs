@@ -28,12 +28,21 @@ impl Pass {
             .is_some_and(|head| self.is_on(&head))
     }
 
-    /// On record first: whoever drains or sweeps finds it there, also after a crash between the two.
-    pub(super) fn put_finalizer(&mut self, now: Time) -> Step {
-        let record = FinalizerRecord {
+    fn finalizer_record(&self) -> FinalizerRecord {
+        FinalizerRecord {
             name: self.terms.mapping.finalizer.clone(),
             on_remove: self.terms.mapping.mapping.on_remove,
-        };
+        }
+    }
+
+    /// The record follows the object: a pass may have stopped between the two, and a journal may have been lost.
+    pub(super) fn note_finalizer(&mut self) {
+        self.journal.finalizer = self.holds_finalizer().then(|| self.finalizer_record());
+    }
+
+    /// On record first: whoever drains or sweeps finds it there, also after a crash between the two.
+    pub(super) fn put_finalizer(&mut self, now: Time) -> Step {
+        let record = self.finalizer_record();
         if self.journal.finalizer.as_ref() == Some(&record) {
             return self.put_marked(now);
         }
@@ -168,7 +177,6 @@ impl Pass {
             end.reads = None;
             return self.tell_and_end(&finale, end);
         }
-        self.journal.finalizer = None;
         self.conclude(Finale {
             then: Then::Nothing,
             ..finale

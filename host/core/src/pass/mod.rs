@@ -26,6 +26,7 @@ mod finale;
 mod finalizer;
 mod gate;
 mod machine;
+mod observe;
 mod reading;
 mod removals;
 mod sends;

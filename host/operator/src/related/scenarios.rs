@@ -75,7 +75,13 @@ impl Play {
         .await;
         let transport = server.transport(TransportOptions::default());
         let outgoing = Outgoing::new(4).unwrap();
-        let (related, wakes) = Related::start(transport, outgoing, options);
+        let credentials = Credentials::new(Api::new(transport.clone()), "host");
+        let (related, wakes) = Related::start(
+            transport,
+            Arc::new(outgoing),
+            Arc::new(credentials),
+            options,
+        );
         Self {
             related,
             wakes,
