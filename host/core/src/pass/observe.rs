@@ -44,10 +44,13 @@ impl Pass {
 
     /// Tells why there would have been no decision.
     pub(super) fn observed_trouble(&mut self, finale: Finale) -> Step {
-        let cause = finale.cause.unwrap_or_else(|| {
-            crate::contract::Cause::new(finale.outcome.reason(), String::new())
-        });
-        let text = format!("would end {}: {}: {}", finale.outcome, cause.reason, cause.message);
+        let cause = finale
+            .cause
+            .unwrap_or_else(|| crate::contract::Cause::new(finale.outcome.reason(), String::new()));
+        let text = format!(
+            "would end {}: {}: {}",
+            finale.outcome, cause.reason, cause.message
+        );
         self.told_only(EventType::Warning, text, finale.retry_at.or(finale.wake))
     }
 
