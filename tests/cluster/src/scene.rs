@@ -310,6 +310,13 @@ impl<'a> Scene<'a> {
         Ok(self.audit()?.len())
     }
 
+    /// All that this scene's host asked for since a position and was answered; watches once they ended.
+    pub fn requests_since(&self, mark: usize) -> Result<Vec<AuditEvent>> {
+        let mut events = self.audit()?.split_off(mark);
+        events.retain(|event| event.user.username == self.user);
+        Ok(events)
+    }
+
     /// All writes that this scene's host asked for since a position, but for those to Leases: they say who is at work.
     pub fn writes_since(&self, mark: usize) -> Result<Vec<AuditEvent>> {
         self.writes_by(&self.user, mark)

@@ -9,6 +9,7 @@ mod cluster {
     mod leases;
     mod order;
     mod outage;
+    mod related;
     mod render;
     mod retries;
     mod schema;

@@ -125,7 +125,7 @@ impl Play {
 
     /// The names of a single reading's objects, or its trouble's reason.
     async fn read(&self, of: u32, reading: &Reading) -> String {
-        let reads = needs_of(&[reading.clone()]);
+        let reads = needs_of(std::slice::from_ref(reading));
         let gathered = self.gather(of, &reads).await;
         self.related.subscribe(&reader(&key(of)), &reads);
         names(&gathered.answers[0])
