@@ -18,6 +18,14 @@ pub struct Arguments {
     pub arguments: Vec<String>,
     /// Who it is at the API server, if not the scene's own identity, which may do everything.
     pub kubeconfig: Option<PathBuf>,
+    /// Further environment.
+    pub environment: Vec<(String, String)>,
+    /// The program, if not the usual one.
+    pub binary: Option<PathBuf>,
+    /// Where compiled plugins are kept, if not with all others.
+    pub cache: Option<PathBuf>,
+    /// Whether it may end by itself: it was told to crash.
+    pub may_end: bool,
 }
 
 impl Default for Arguments {
@@ -27,6 +35,10 @@ impl Default for Arguments {
             log: "info,guesthouse_operator=debug".to_owned(),
             arguments: Vec::new(),
             kubeconfig: None,
+            environment: Vec::new(),
+            binary: None,
+            cache: None,
+            may_end: false,
         }
     }
 }
@@ -71,11 +83,13 @@ impl Host {
     ) -> Result<Self> {
         let file = File::options().create(true).append(true).open(log);
         let file = file.with_context(|| format!("open {}", log.display()))?;
-        let mut host = Command::new(host_binary()?)
+        let binary = how.binary.clone().map_or_else(host_binary, Ok)?;
+        let mut host = Command::new(binary)
             .args(["run", "--log-format", "json", "--namespace", namespace])
             .arg("--cache")
-            .arg(cache)
+            .arg(how.cache.as_deref().unwrap_or(cache))
             .args(&how.arguments)
+            .envs(how.environment.iter().map(|(name, value)| (name, value)))
             .env(
                 "KUBECONFIG",
                 how.kubeconfig.as_deref().unwrap_or(kubeconfig),
@@ -92,7 +106,7 @@ impl Host {
             Ok(watchdog) => Ok(Self(Arc::new(Process {
                 pid,
                 children: Mutex::new(Children { host, watchdog }),
-                may_end: AtomicBool::new(false),
+                may_end: AtomicBool::new(how.may_end),
             }))),
             Err(error) => {
                 let _ = host.kill();
@@ -110,6 +124,11 @@ impl Host {
     /// How it ended, if it has.
     pub fn ended(&self) -> Result<Option<ExitStatus>> {
         self.0.ended()
+    }
+
+    /// Stops it where it stands, or lets it go on.
+    pub fn freeze(&self, freeze: bool) -> Result<()> {
+        signal(self.pid(), if freeze { Signal::STOP } else { Signal::CONT })
     }
 
     /// SIGTERM.

@@ -9,9 +9,13 @@
 
 mod api;
 mod artifacts;
+mod audit;
 mod failure;
 mod host;
+mod ledger;
 mod plane;
+mod proxy;
+mod report;
 mod run;
 mod scene;
 
@@ -20,7 +24,11 @@ pub use api::{
     ROLE_BINDINGS, Resource,
 };
 pub use artifacts::{host_binary, output, plugin};
+pub use audit::{busiest, judge};
 pub use host::{Arguments, Host};
+pub use ledger::Ledger;
 pub use plane::Plane;
-pub use run::{now_ms, scenario, scenario_on};
+pub use proxy::{Asked, Fault, Proxy, Rule, Target, Verb, Way, Wire, Wrote};
+pub use report::{History, Nemesis, Run};
+pub use run::{now_ms, scenario, scenario_on, side_by_side};
 pub use scene::Scene;

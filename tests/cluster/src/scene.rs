@@ -4,7 +4,8 @@ use crate::api::{Api, CONFIG_MAPS, ECHOES, Event, JOURNALS, NAMESPACES, REPORT_J
 use crate::artifacts::plugin;
 use crate::host::{Arguments, Host, Process, signal};
 use crate::plane::{Plane, echo_kind};
-use crate::run::eventually;
+use crate::proxy::{Proxy, Wire};
+use crate::run::{SLOW, eventually, within};
 use anyhow::{Context, Result, ensure};
 use guesthouse_local::{AuditEvent, Component};
 use report_exporter::Exporter;
@@ -125,6 +126,16 @@ impl<'a> Scene<'a> {
         let mut passes = self.passes_since(0)?;
         passes.retain(|pass| pass["object"] == object);
         Ok(passes)
+    }
+
+    /// A proxy between a host of this scene and the API server, and how the host is run to go through it.
+    pub async fn proxy(&self, wire: Wire) -> Result<(Proxy, Arguments)> {
+        let proxy = Proxy::start(&self.kubeconfig, &self.dir, wire).await?;
+        let how = Arguments {
+            kubeconfig: Some(proxy.kubeconfig()),
+            ..Arguments::default()
+        };
+        Ok((proxy, how))
     }
 
     // ---- configuration ----
@@ -359,6 +370,19 @@ impl<'a> Scene<'a> {
         mut probe: impl AsyncFnMut() -> Result<Option<T>>,
     ) -> Result<T> {
         eventually(what, async || {
+            self.check_hosts()?;
+            probe().await
+        })
+        .await
+    }
+
+    /// The same for what has to sit out the host's own limits.
+    pub async fn eventually_slowly<T>(
+        &self,
+        what: &str,
+        mut probe: impl AsyncFnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        within(SLOW, what, async || {
             self.check_hosts()?;
             probe().await
         })

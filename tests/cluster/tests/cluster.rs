@@ -4,6 +4,7 @@ mod cluster {
     mod configuration;
     mod deletion;
     mod drain;
+    mod faults;
     mod hostile;
     mod kinds;
     mod order;
