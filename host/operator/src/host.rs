@@ -11,6 +11,7 @@ use guesthouse_sandbox::{CacheAt, CacheKey, Compiler, Sandbox, SandboxError, Set
 
 use crate::{
     cluster::{Api, Discovery, Transport, TransportError, TransportOptions},
+    crash,
     events::Events,
     executor::Executor,
     journals::Journals,
@@ -61,6 +62,9 @@ pub enum HostError {
     /// The client of http effects.
     #[error("http client: {0}")]
     Http(#[from] reqwest::Error),
+    /// A point or a wrong of a host under test.
+    #[error("{0}")]
+    Crash(String),
     /// The threads that plugins run on.
     #[error("threads for plugins: {0}")]
     Threads(std::io::Error),
@@ -68,6 +72,7 @@ pub enum HostError {
 
 /// Runs a host until `stop` is done; passes that run then come to their end.
 pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result<(), HostError> {
+    crash::check().map_err(HostError::Crash)?;
     let transport_options = TransportOptions {
         in_flight: options.api_in_flight,
         ..TransportOptions::default()

@@ -15,7 +15,7 @@ use guesthouse_core::{
 use reqwest::{Client, Method, header::RETRY_AFTER, redirect::Policy};
 use tokio::sync::Semaphore;
 
-use crate::clock;
+use crate::{clock, crash};
 
 /// Sends http effects; cheap to clone.
 #[derive(Clone)]
@@ -59,10 +59,11 @@ impl Outgoing {
             // Nothing of the request left the host.
             Err(error) if error.is_connect() => Sent::NotSent(lost(send, &error)),
             Err(error) => Sent::Lost(lost(send, &error)),
-            Ok(answer) => match read(send, answer).await {
-                Ok(sent) => sent,
-                Err(error) => Sent::Lost(lost(send, &error)),
-            },
+            Ok(answer) => {
+                crash::pass("after-send");
+                let read = read(send, answer).await;
+                read.unwrap_or_else(|error| Sent::Lost(lost(send, &error)))
+            }
         }
     }
 
@@ -75,7 +76,13 @@ impl Outgoing {
         for (name, value) in &send.request.headers {
             request = request.header(name, value);
         }
-        request = request.header("Idempotency-Key", &send.idempotency_key);
+        request = match crash::is_mutant("key-per-process") {
+            true => {
+                let key = format!("{}-{}", send.idempotency_key, std::process::id());
+                request.header("Idempotency-Key", key)
+            }
+            false => request.header("Idempotency-Key", &send.idempotency_key),
+        };
         match &send.request.body {
             Body::Empty => {}
             Body::Text(text) => request = request.body(text.clone()),

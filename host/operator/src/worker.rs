@@ -21,6 +21,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::{
     clock,
     cluster::{Answer, Api, PatchKind, Resource, Store, request::Want},
+    crash,
     errors::write_error,
     events::{About, Events},
     executor::{Executor, Work},
@@ -80,13 +81,16 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     async fn drive(&self, begin: Begin) -> End {
+        let mut steps = crash::Steps::new();
         let (mut pass, mut step) = Pass::start(self.job.terms.clone(), begin, clock::now());
         loop {
             trace::step(&self.job.terms, &self.job.key.object, &step);
+            steps.before(step.action.name());
             let told = match step.action {
                 StepAction::End(end) => return *end,
                 action => self.carry_out(&step.identity, action).await,
             };
+            steps.after();
             step = pass.resume(told, clock::now());
         }
     }
@@ -95,6 +99,12 @@ impl Worker<'_> {
         match action {
             StepAction::Read => Told::Object(self.read(identity).await),
             StepAction::Call(seen) => self.call(seen).await,
+            StepAction::Journal(write)
+                if crash::is_mutant("skip-receipt-journal")
+                    && !write.journal.receipts.is_empty() =>
+            {
+                Told::Journaled(Ok(write.version.unwrap_or_default()))
+            }
             StepAction::Journal(write) => {
                 Told::Journaled(self.shop.journals.write(identity, &write).await)
             }
@@ -229,7 +239,10 @@ impl Worker<'_> {
             name: object.name(),
             namespace: object.namespace(),
             uid: &write.uid,
-            resource_version: &write.version,
+            resource_version: match crash::is_mutant("status-without-version") {
+                true => "",
+                false => &write.version,
+            },
         };
         let body = Body {
             api_version: resource.api_version(),

@@ -2,6 +2,7 @@
 
 mod cluster {
     mod configuration;
+    mod crash;
     mod deletion;
     mod drain;
     mod faults;

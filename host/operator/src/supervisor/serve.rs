@@ -10,6 +10,8 @@ use guesthouse_core::{
 };
 use guesthouse_sandbox::Plugin;
 
+use crate::crash;
+
 use super::{Supervisor, kind_name, kinds::facts, mappings::Serving};
 
 impl Supervisor {
@@ -108,6 +110,7 @@ impl Supervisor {
         let Some(runtime) = self.mappings.get_mut(name) else {
             return;
         };
+        crash::pass("during-swap-publish");
         runtime.serving = Some(serving);
         let place = runtime.place.clone();
         if good {

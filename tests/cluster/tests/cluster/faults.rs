@@ -242,15 +242,19 @@ async fn run(scene: &Scene<'_>, case: Case) -> Result<()> {
         objects,
         journals: scene.journals().await?,
     };
-    let (most, what) = busiest(&history.requests);
-    eprintln!(
-        "{}: {:?} hits, {most} a second: {what}",
-        case.name,
-        history.nemeses.iter().map(|n| n.hits).collect::<Vec<_>>()
-    );
+    tell(&case, &history, now_ms() - begun);
     let findings = judge(&history);
     ensure!(findings.is_empty(), "{findings:#?}");
     Ok(())
+}
+
+/// For whoever looks at the figures: `--nocapture`.
+fn tell(case: &Case, history: &History, took: u64) {
+    let hits = history.nemeses.iter().map(|n| (n.name.as_str(), n.hits));
+    let hits: Vec<_> = hits.collect();
+    let (most, what) = busiest(&history.requests);
+    let name = case.name;
+    eprintln!("{name}: {took} ms, struck {hits:?}; at most {most} a second: {what}");
 }
 
 fn job(number: usize) -> String {
