@@ -28,8 +28,8 @@ pub struct Workload {
     pub edit: fn(usize) -> Value,
     /// Whether an object has come to its end.
     pub is_settled: fn(&Value) -> bool,
-    /// Whether each object has a journal by then.
-    pub is_journaled: bool,
+    /// The outcome on record for an object that is there: its journal is written last.
+    pub on_record: fn(&Value) -> &'static str,
     /// Kinds of which there are children in the objects' namespace: a part of the end.
     pub children: &'static [Resource],
     /// Members whose value may differ by what was interrupted, as JSON pointers into an object.
@@ -57,7 +57,7 @@ pub const REPORT_JOB: Workload = Workload {
         job["status"]["phase"] == "Done"
             && job["status"]["observedGeneration"] == job["metadata"]["generation"]
     },
-    is_journaled: true,
+    on_record: |_| "applied",
     children: &[],
     // An attempt whose failure was not on record yet does not count.
     volatile: &["/status/retries"],
@@ -96,7 +96,10 @@ pub const ECHO: Workload = Workload {
         true => echo["status"]["echo"] == echo["spec"],
         false => has(echo, "Stalled"),
     },
-    is_journaled: true,
+    on_record: |echo| match echo["spec"]["fail"].is_null() {
+        true => "applied",
+        false => "stalled",
+    },
     children: &[],
     volatile: &[],
     ledger: |_, _| Vec::new(),
@@ -154,10 +157,16 @@ impl Workload {
                 &format!("{count} {} are settled", self.resource.plural),
                 async || {
                     let objects = scene.api.list(self.resource, &scene.namespace).await?;
-                    let mut all = objects.len() == count && objects.iter().all(self.is_settled);
-                    if all && self.is_journaled {
-                        all = scene.journals().await?.len() == count;
-                    }
+                    let journals = scene.journals().await?;
+                    let recorded = |object: &Value| {
+                        let outcome = (self.on_record)(object);
+                        journals.iter().any(|journal| {
+                            journal["record"]["object"]["uid"] == object["metadata"]["uid"]
+                                && journal["record"]["outcome"] == outcome
+                        })
+                    };
+                    let is_settled = |object: &Value| (self.is_settled)(object) && recorded(object);
+                    let all = objects.len() == count && objects.iter().all(is_settled);
                     Ok(all.then_some(objects))
                 },
             )
