@@ -37,8 +37,8 @@ pub const POINTS: [&str; 24] = [
 pub const MUTANTS: [&str; 3] = [
     // Receipts are not journaled: what was answered is forgotten by a crash.
     "skip-receipt-journal",
-    // A status overwrites whatever came between.
-    "status-without-version",
+    // A watch begins with whatever state the server has at hand, be it older than one seen before.
+    "list-from-cache",
     // Each process has idempotency keys of its own: what was sent before a crash is done again after it.
     "key-per-process",
 ];

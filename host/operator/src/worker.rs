@@ -239,10 +239,7 @@ impl Worker<'_> {
             name: object.name(),
             namespace: object.namespace(),
             uid: &write.uid,
-            resource_version: match crash::is_mutant("status-without-version") {
-                true => "",
-                false => &write.version,
-            },
+            resource_version: &write.version,
         };
         let body = Body {
             api_version: resource.api_version(),

@@ -237,3 +237,144 @@ fn there_was_traffic(history: &History) -> Vec<String> {
 fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+    use crate::proxy::{Target, Wrote};
+    use crate::report::{Nemesis, Run};
+    use serde_json::json;
+
+    fn asked(at: u64, resource: &str, subresource: &str, wrote: Wrote) -> Asked {
+        let target = Target {
+            resource: resource.to_owned(),
+            namespace: "n".to_owned(),
+            name: "a".to_owned(),
+            subresource: subresource.to_owned(),
+        };
+        Asked {
+            at,
+            took: 1,
+            verb: Verb::Update,
+            path: format!("/{resource}/a/{subresource}"),
+            target,
+            code: 200,
+            sent: true,
+            server: 200,
+            rule: None,
+            wrote: Some(wrote),
+        }
+    }
+
+    fn wrote(generation: Option<i64>, phase: Option<&str>) -> Wrote {
+        Wrote {
+            version: Some("1".to_owned()),
+            uid: Some("u".to_owned()),
+            generation,
+            phase: phase.map(str::to_owned),
+            about: Some("a".to_owned()),
+            receipts: vec!["export/k answered".to_owned()],
+        }
+    }
+
+    /// One object, exported once, of which there is nothing to say.
+    fn good() -> History {
+        let object = json!({
+            "metadata": {"name": "a", "uid": "u", "generation": 2},
+            "status": {"phase": "Done", "observedGeneration": 2},
+        });
+        let receipt = json!({"effect": "export", "state": {"answered": {"code": 201}}});
+        let journal = json!({"record": {"object": {"uid": "u"}, "receipts": [receipt]}});
+        History {
+            run: Run {
+                objects: 1,
+                changes: 100,
+                traffic_ms: 1000,
+                least_rate: 50,
+                most_requests: 5,
+                ledger: Ledger {
+                    made: 1,
+                    ..Ledger::default()
+                },
+                ..Run::default()
+            },
+            requests: vec![
+                asked(0, "journals", "", wrote(None, None)),
+                asked(10, "reportjobs", "status", wrote(Some(1), Some("Done"))),
+                asked(20, "reportjobs", "status", wrote(Some(2), Some("Done"))),
+            ],
+            nemeses: Vec::new(),
+            objects: vec![object],
+            journals: vec![journal],
+        }
+    }
+
+    #[track_caller]
+    fn finds(finding: &str, change: impl FnOnce(&mut History)) {
+        let mut history = good();
+        change(&mut history);
+        let findings = judge(&history);
+        assert!(
+            findings.iter().any(|f| f.contains(finding)),
+            "{finding}: {findings:#?}"
+        );
+    }
+
+    #[test]
+    fn each_rule_finds_what_it_is_for_and_nothing_in_a_good_run() {
+        assert_eq!(judge(&good()), [""; 0]);
+        let wrote_of =
+            |history: &mut History, at: usize| history.requests[at].wrote.take().unwrap();
+        finds("without the version", |h| {
+            let wrote = wrote_of(h, 1);
+            h.requests[1].wrote = Some(Wrote {
+                version: None,
+                ..wrote
+            });
+        });
+        finds("without the uid", |h| {
+            let wrote = wrote_of(h, 1);
+            h.requests[1].wrote = Some(Wrote { uid: None, ..wrote });
+        });
+        finds("generation 1 after 2", |h| h.requests.swap(1, 2));
+        finds("before a receipt was journaled", |h| h.requests.swap(0, 1));
+        finds("lists from a version", |h| {
+            h.requests[1].path = "/things?sendInitialEvents=true&resourceVersion=0".to_owned();
+        });
+        finds("6 times within one second", |h| {
+            h.requests.extend(vec![h.requests[2].clone(); 4])
+        });
+        finds("under another key", |h| h.run.ledger.duplicates = 1);
+        finds("although nothing failed", |h| h.run.ledger.repeats = 1);
+        finds("0 objects of 1", |h| h.objects.clear());
+        finds("ended in phase", |h| {
+            h.objects[0]["status"]["phase"] = "Pending".into()
+        });
+        finds("generation was not observed", |h| {
+            h.objects[0]["metadata"]["generation"] = 3.into()
+        });
+        finds("0 answered receipts", |h| h.journals.clear());
+        finds("2 reports of 1", |h| h.run.ledger.made = 2);
+        finds("x never took hold", |h| {
+            h.nemeses.push(Nemesis {
+                name: "x".to_owned(),
+                ..Nemesis::default()
+            });
+        });
+        finds("a control run was struck", |h| {
+            h.requests[0].rule = Some("x".to_owned())
+        });
+        finds("too few", |h| h.run.changes = 40);
+        finds("nothing happened", |h| h.requests.clear());
+    }
+
+    #[test]
+    fn a_history_is_judged_the_same_when_it_was_kept() {
+        let dir = std::env::temp_dir().join(format!("guesthouse-history-{}", std::process::id()));
+        good().save(&dir).unwrap();
+        let kept = History::load(&dir);
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(kept.unwrap(), good());
+    }
+}

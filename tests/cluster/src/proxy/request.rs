@@ -147,7 +147,10 @@ impl Asked {
 }
 
 fn wrote(body: &Value) -> Wrote {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let text = |value: &Value| {
+        let text = value.as_str().filter(|text| !text.is_empty());
+        text.map(str::to_owned)
+    };
     let receipts = body["record"]["receipts"].as_array();
     let receipt = |receipt: &Value| {
         let state = receipt["state"].as_object();

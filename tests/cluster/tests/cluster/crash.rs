@@ -3,7 +3,8 @@
 
 use anyhow::{Context, Result, ensure};
 use guesthouse_tests::{
-    Arguments, Ledger, Scene, WORKLOADS, Workload, crash_binary, output, scenario, side_by_side,
+    Arguments, History, Ledger, Nemesis, REPORT_JOB, Run, Scene, WORKLOADS, Wire, Workload,
+    crash_binary, judge, now_ms, output, scenario, side_by_side,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +51,92 @@ fn every_point_of_a_workload_is_one_that_the_host_has_and_there_are_24() -> Resu
         }
     }
     Ok(())
+}
+
+/// What must be found of a host that does wrong, and where it has to be killed for that.
+const WRONGS: &[(&str, Option<&str>, &str)] = &[
+    (
+        "skip-receipt-journal",
+        None,
+        "says Done before a receipt was journaled",
+    ),
+    (
+        "list-from-cache",
+        None,
+        "lists from a version that was chosen",
+    ),
+    (
+        "key-per-process",
+        Some("after-answer:3"),
+        "made again under another key",
+    ),
+];
+
+#[test]
+fn a_host_that_does_wrong_is_found_out_and_one_that_does_not_is_not() -> Result<()> {
+    let controls = [("", None, ""), ("", Some("after-answer:3"), "")];
+    let cases = WRONGS.iter().copied().chain(controls);
+    side_by_side(
+        3,
+        cases.enumerate().collect(),
+        |(number, (wrong, kill, finding))| {
+            scenario(&format!("wrong-{number}"), async |scene| {
+                let findings = findings(scene, wrong, kill).await?;
+                let found = match wrong.is_empty() {
+                    true => findings.is_empty(),
+                    false => findings.iter().any(|f| f.contains(finding)),
+                };
+                ensure!(found, "{wrong}: {findings:#?}");
+                Ok(())
+            })
+        },
+    )
+}
+
+/// What the judge has against a run of report jobs.
+async fn findings(scene: &Scene<'_>, wrong: &str, kill: Option<&str>) -> Result<Vec<String>> {
+    let workload = &REPORT_JOB;
+    begin(scene, workload).await?;
+    let (proxy, through) = scene.proxy(Wire::Plain).await?;
+    let mutant = ("GUESTHOUSE_MUTANT".to_owned(), wrong.to_owned());
+    let mutant = Some(mutant).filter(|_| !wrong.is_empty());
+    let run = |kill: Option<&str>| -> Result<Arguments> {
+        let mut run = how(scene, kill)?;
+        run.kubeconfig = through.kubeconfig.clone();
+        run.environment.extend(mutant.clone());
+        Ok(run)
+    };
+    let mut nemeses = Vec::new();
+    if let Some(point) = kill {
+        let from = now_ms();
+        let host = scene.host_with(&run(kill)?)?;
+        scene
+            .eventually("the host kills itself", async || host.ended())
+            .await?;
+        nemeses.push(Nemesis {
+            name: point.to_owned(),
+            from,
+            until: now_ms(),
+            hits: 1,
+        });
+    }
+    let _host = scene.host_with(&run(None)?)?;
+    // Not by its journals: they are what some wrongs are about.
+    let objects = scene.drained(OBJECTS).await?;
+    let history = History {
+        run: Run {
+            workload: workload.name.to_owned(),
+            objects: OBJECTS,
+            changes: OBJECTS as u64,
+            ledger: Ledger::of(&scene.exporter),
+            ..Run::default()
+        },
+        requests: proxy.requests(),
+        nemeses,
+        objects,
+        journals: scene.journals().await?,
+    };
+    Ok(judge(&history))
 }
 
 /// The control: the same host and the same objects, and nobody is killed.

@@ -3,17 +3,17 @@
 
 use anyhow::{Context, Result, ensure};
 use guesthouse_tests::{
-    Fault, History, Host, Ledger, Nemesis, Proxy, Rule, Run, Scene, Verb, Way, Wire, busiest,
-    judge, now_ms, scenario, side_by_side,
+    Fault, History, Host, Ledger, Nemesis, Proxy, REPORT_JOBS, Rule, Run, Scene, Verb, Way, Wire,
+    busiest, judge, now_ms, scenario, side_by_side,
 };
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Jobs of a run: so many before the fault, so many while it is on.
 const BEFORE: usize = 15;
 const DURING: usize = 15;
-/// Edits of each job that go on during the fault.
-const ROUNDS: usize = 3;
+/// How long edits go on during a fault.
+const TIME: Duration = Duration::from_millis(1200);
 /// Requests with one verb for one thing within a second: an edit and a retry each make some, a loop makes hundreds.
 const MOST: usize = 10;
 
@@ -26,6 +26,8 @@ struct Case {
     restart: bool,
     /// Objects a page of its lists.
     page: usize,
+    /// How long it lasts at least.
+    time: Duration,
 }
 
 enum What {
@@ -43,6 +45,7 @@ impl Case {
             what,
             restart: false,
             page: 0,
+            time: TIME,
         }
     }
 
@@ -90,6 +93,13 @@ fn each_fault_alone_delays_and_loses_and_doubles_nothing() -> Result<()> {
         scenario(&format!("fault-{}", case.name), async |scene| {
             run(scene, case).await
         })
+    })
+}
+
+#[test]
+fn all_faults_mixed_at_random_for_a_minute_lose_and_double_nothing() -> Result<()> {
+    scenario("fault-mixed", async |scene| {
+        run(scene, mixed(20_261_130)).await
     })
 }
 
@@ -192,6 +202,49 @@ fn broken_connections() -> Vec<Case> {
     ]
 }
 
+/// Everything that ends by itself, each befalling a few of a hundred.
+fn mixed(seed: u64) -> Case {
+    let (late, more) = (Duration::from_millis(25), Duration::from_millis(100));
+    let faults = [
+        ("409", status(409), 30),
+        ("422", status(422), 5),
+        ("429", Fault::Status(429, Some(1)), 20),
+        ("429-bare", status(429), 20),
+        ("500", status(500), 30),
+        ("503", Fault::Status(503, Some(1)), 20),
+        ("401", status(401), 10),
+        ("403", status(403), 20),
+        ("cut-before", Fault::CutBefore, 20),
+        ("cut-after", Fault::CutAfter, 20),
+        ("cut-in-the-body", Fault::CutInBody, 20),
+        ("lost", Fault::Lost, 50),
+        ("truncated", Fault::Truncated, 20),
+        ("silent", Fault::Silent, 3),
+        (
+            "very-late",
+            Fault::Delay(Duration::from_secs(5), Duration::ZERO),
+            20,
+        ),
+        ("410-in-the-stream", Fault::GoneInStream, 5),
+        ("cut-stream", Fault::CutStream, 5),
+        // What is left is late.
+        ("late", Fault::Delay(late, more), 500),
+    ];
+    let numbered = (seed..).zip(faults);
+    let rules = numbered.map(|(seed, (name, fault, share))| match name {
+        "422" => Rule::new(name, fault)
+            .permille(share, seed)
+            .on(WRITTEN)
+            .writes(),
+        _ => Rule::new(name, fault).permille(share, seed),
+    });
+    let all = Case::of("mixed", What::Rules(rules.collect()));
+    Case {
+        time: Duration::from_secs(60),
+        ..all
+    }
+}
+
 /// Watches that break or say too little.
 fn streams() -> Vec<Case> {
     vec![
@@ -219,7 +272,7 @@ async fn run(scene: &Scene<'_>, case: Case) -> Result<()> {
         host.take().into_iter().for_each(Host::kill);
         host = Some(scene.host_with(&how)?);
     }
-    let changes = traffic(scene).await?;
+    let changes = traffic(scene, case.time).await?;
     let traffic_ms = now_ms() - begun;
     let nemeses = held(scene, &proxy, &case, begun).await?;
     proxy.heal();
@@ -269,23 +322,25 @@ fn bring(proxy: &Proxy, case: &Case) {
     }
 }
 
-/// New jobs, and edits of all there are; how many changes that is.
-async fn traffic(scene: &Scene<'_>) -> Result<u64> {
+/// New jobs, and edits of all there are until the time is over; how many changes that is.
+async fn traffic(scene: &Scene<'_>, time: Duration) -> Result<u64> {
     let mut changes = 0;
     for number in BEFORE..BEFORE + DURING {
         scene.job(&job(number), json!({})).await?;
         changes += 1;
     }
-    for round in 1..=ROUNDS {
+    let started = Instant::now();
+    for round in 1.. {
         for number in 0..BEFORE + DURING {
             let edit = json!({"spec": {"priority": round}});
-            scene
-                .patch(guesthouse_tests::REPORT_JOBS, &job(number), edit)
-                .await?;
+            scene.patch(REPORT_JOBS, &job(number), edit).await?;
             changes += 1;
         }
-        // Rounds that are told from each other by the host; nothing is concluded from it.
+        // Rounds that the host tells from each other; nothing is concluded from it.
         tokio::time::sleep(Duration::from_millis(500)).await;
+        if started.elapsed() > time {
+            break;
+        }
     }
     Ok(changes)
 }
@@ -320,10 +375,7 @@ async fn settled(scene: &Scene<'_>, count: usize) -> Result<Vec<Value>> {
     };
     scene
         .eventually_slowly("all jobs are done", async || {
-            let jobs = scene
-                .api
-                .list(guesthouse_tests::REPORT_JOBS, &scene.namespace)
-                .await?;
+            let jobs = scene.api.list(REPORT_JOBS, &scene.namespace).await?;
             Ok((jobs.len() == count && jobs.iter().all(is_settled)).then_some(jobs))
         })
         .await
