@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Builds what tests run and names it in the command's environment.
-fn prepare(command: &mut Command) -> Result<()> {
+pub(crate) fn prepare(command: &mut Command) -> Result<()> {
     let binaries = setup::ensure_all()?;
     // Before the usual one, which is to be the one that lies where cargo puts it.
     command.env("GUESTHOUSE_CRASH_BIN", crash_binary()?);

@@ -10,6 +10,7 @@
 mod api;
 mod artifacts;
 mod audit;
+pub mod chaos;
 mod failure;
 mod host;
 mod ledger;

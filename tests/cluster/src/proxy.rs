@@ -27,6 +27,7 @@ use tokio::task::JoinHandle;
 
 pub use gate::Way;
 pub use request::{Asked, Target, Verb, Wrote};
+pub(crate) use rule::mix;
 pub use rule::{Fault, Rule};
 
 /// How the host reaches the proxy.

@@ -130,7 +130,12 @@ impl<'a> Scene<'a> {
 
     /// A proxy between a host of this scene and the API server, and how the host is run to go through it.
     pub async fn proxy(&self, wire: Wire) -> Result<(Proxy, Arguments)> {
-        let proxy = Proxy::start(&self.kubeconfig, &self.dir, wire).await?;
+        self.proxy_as(&self.kubeconfig, wire).await
+    }
+
+    /// The same as somebody else.
+    pub async fn proxy_as(&self, kubeconfig: &Path, wire: Wire) -> Result<(Proxy, Arguments)> {
+        let proxy = Proxy::start(kubeconfig, &self.dir, wire).await?;
         let how = Arguments {
             kubeconfig: Some(proxy.kubeconfig()),
             ..Arguments::default()
@@ -343,7 +348,20 @@ impl<'a> Scene<'a> {
 
     /// Ends the API server, and starts it again: ready when this returns.
     pub fn restart_api_server(&self) -> Result<()> {
-        tokio::task::block_in_place(|| self.plane.restart(Component::KubeApiserver))
+        self.restart(Component::KubeApiserver)
+    }
+
+    /// Ends a component of the control plane, and starts it again: ready when this returns.
+    pub fn restart(&self, component: Component) -> Result<()> {
+        tokio::task::block_in_place(|| self.plane.restart(component))
+    }
+
+    /// Kills a component of the control plane.
+    pub fn kill_component(&self, component: Component) -> Result<()> {
+        let pids = self.plane.cluster().pids();
+        let found = pids.iter().find(|(c, _)| *c == component);
+        let (_, pid) = found.with_context(|| format!("{} runs", component.name()))?;
+        signal(*pid, Signal::KILL)
     }
 
     /// When a report was asked for, in milliseconds since 1970.

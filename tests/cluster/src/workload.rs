@@ -150,26 +150,40 @@ impl Workload {
         Ok(())
     }
 
-    /// Waits until so many objects are there, and all are at their end.
+    /// Waits until so many objects are there and no others, and all are at their end.
     pub async fn settled(&self, scene: &Scene<'_>, count: usize) -> Result<Vec<Value>> {
+        let exactly = |there: usize| there == count;
+        self.settled_if(scene, exactly).await
+    }
+
+    /// The same of at least so many: a creation whose answer was lost may have happened.
+    pub async fn all_settled(&self, scene: &Scene<'_>, count: usize) -> Result<Vec<Value>> {
+        self.settled_if(scene, |there| there >= count).await
+    }
+
+    async fn settled_if(
+        &self,
+        scene: &Scene<'_>,
+        enough: impl Fn(usize) -> bool,
+    ) -> Result<Vec<Value>> {
+        let what = format!("all {} are settled", self.resource.plural);
         scene
-            .eventually_slowly(
-                &format!("{count} {} are settled", self.resource.plural),
-                async || {
-                    let objects = scene.api.list(self.resource, &scene.namespace).await?;
-                    let journals = scene.journals().await?;
-                    let recorded = |object: &Value| {
-                        let outcome = (self.on_record)(object);
-                        journals.iter().any(|journal| {
-                            journal["record"]["object"]["uid"] == object["metadata"]["uid"]
-                                && journal["record"]["outcome"] == outcome
-                        })
-                    };
-                    let is_settled = |object: &Value| (self.is_settled)(object) && recorded(object);
-                    let all = objects.len() == count && objects.iter().all(is_settled);
-                    Ok(all.then_some(objects))
-                },
-            )
+            .eventually_slowly(&what, async || {
+                let objects = scene.api.list(self.resource, &scene.namespace).await?;
+                let journals = scene.journals().await?;
+                let outcomes: BTreeMap<&str, &Value> = journals
+                    .iter()
+                    .map(|journal| &journal["record"])
+                    .map(|record| (text(&record["object"]["uid"]), &record["outcome"]))
+                    .collect();
+                let is_settled = |object: &Value| {
+                    let outcome = outcomes.get(text(&object["metadata"]["uid"]));
+                    (self.is_settled)(object)
+                        && outcome.is_some_and(|outcome| **outcome == (self.on_record)(object))
+                };
+                let all = enough(objects.len()) && objects.iter().all(is_settled);
+                Ok(all.then_some(objects))
+            })
             .await
     }
 

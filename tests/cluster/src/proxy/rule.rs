@@ -79,6 +79,11 @@ impl Rule {
         }
     }
 
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Only these verbs.
     #[must_use]
     pub fn verbs(mut self, verbs: &[Verb]) -> Self {
