@@ -56,9 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             };
             let (minutes, seed) = (args.minutes.to_string(), args.seed.to_string());
             chaos.args(["--set", set, "--minutes", &minutes, "--seed", &seed]);
-            chaos
-                .arg("--out")
-                .arg(target_dir().join("chaos"));
+            chaos.arg("--out").arg(target_dir().join("chaos"));
             prepare(&mut chaos)?;
         }
     }

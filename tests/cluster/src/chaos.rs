@@ -5,6 +5,7 @@
 //! is healed, all objects have to be settled, and the whole history goes to the judge.
 
 mod nemesis;
+mod subject;
 mod traffic;
 
 use crate::audit::judge;
@@ -15,10 +16,11 @@ use crate::report::{History, Nemesis, Run};
 use crate::run::{now_ms, scenario_on};
 use crate::workload::REPORT_JOB;
 use anyhow::{Context, Result, ensure};
-use nemesis::{All, Subject};
+use nemesis::in_order;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use subject::Subject;
 use traffic::Traffic;
 
 /// How much of everything.
@@ -65,7 +67,7 @@ pub fn run(plan: &Plan, dir: &Path) -> Result<Vec<String>> {
 }
 
 async fn history(scene: &crate::Scene<'_>, plan: &Plan) -> Result<History> {
-    let kubeconfig = nemesis::identity(scene).await?;
+    let kubeconfig = subject::identity(scene).await?;
     let (proxy, how) = scene.proxy_as(&kubeconfig, Wire::Tls).await?;
     let subject = Subject::start(scene, &proxy, how, plan.seed).await?;
     let traffic = Traffic::new(scene, plan.seed);
@@ -121,10 +123,11 @@ async fn disturb(subject: &Subject<'_>, plan: &Plan) -> Result<Vec<Nemesis>> {
         .await
         .context("healthy at the beginning")?;
     for round in 0_u64.. {
-        for one in All::in_order(plan.set, plan.seed, round) {
+        for one in in_order(plan.set, plan.seed, round) {
             if round > 0 && begun.elapsed() > plan.time {
                 return Ok(struck);
             }
+            eprint!("{}: ", one.name());
             let from = now_ms();
             let hits = subject.meet(&one).await.with_context(|| one.name())?;
             let until = now_ms();
@@ -133,8 +136,7 @@ async fn disturb(subject: &Subject<'_>, plan: &Plan) -> Result<Vec<Nemesis>> {
                 .await
                 .with_context(|| format!("healthy after {}", one.name()))?;
             eprintln!(
-                "{}: {} ms, {hits} hits, healthy after {} ms",
-                one.name(),
+                "{} ms, {hits} hits, healthy after {} ms",
                 until - from,
                 now_ms() - until
             );

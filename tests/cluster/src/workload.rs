@@ -52,7 +52,8 @@ pub const REPORT_JOB: Workload = Workload {
         scene.exporter.fail(first.only(scene.report(&name(0))));
     },
     object: |_| json!({"metadata": {"labels": {"workqueue.acme.io/phase": "pending"}}, "spec": {"report": "sales"}}),
-    edit: |round| json!({"spec": {"priority": round}}),
+    // Not the priority: whoever is edited would go first for ever.
+    edit: |round| json!({"spec": {"parameters": {"round": round}}}),
     is_settled: |job| {
         job["status"]["phase"] == "Done"
             && job["status"]["observedGeneration"] == job["metadata"]["generation"]
