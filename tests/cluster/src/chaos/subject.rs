@@ -170,7 +170,9 @@ impl<'a> Subject<'a> {
             }
             One::KillComponent(component) => {
                 self.scene.kill_component(*component)?;
-                self.scene.restart(*component)?;
+                // Its port is free only when it is all gone.
+                let again = async || Ok(self.scene.restart(*component).ok());
+                self.scene.eventually("it starts again", again).await?;
                 Ok(1)
             }
             One::FreezeApi => {
