@@ -44,6 +44,10 @@ enum Command {
     },
     /// Take finalizers off the objects of mappings, without their plugins' clean-up.
     Drain(DrainArgs),
+    /// List the points at which tests kill the host, one a line.
+    #[cfg(feature = "crash-points")]
+    #[command(hide = true)]
+    CrashPoints,
     /// Compile a plugin; run by the host as a child with limits of its own.
     #[command(hide = true)]
     Compile {
@@ -220,6 +224,13 @@ pub(crate) fn main() -> ExitCode {
         Command::Render(args) => exit::code(render::run(&args)),
         Command::Crd(args) => exit::code(crd::run(&args)),
         Command::Schema { of } => exit::code(schema::run(of)),
+        #[cfg(feature = "crash-points")]
+        Command::CrashPoints => {
+            for point in guesthouse_operator::crash::POINTS {
+                println!("{point}");
+            }
+            ExitCode::SUCCESS
+        }
         Command::Compile { args } => guesthouse_sandbox::compile_child_main(args),
     }
 }

@@ -12,6 +12,7 @@ use guesthouse_sandbox::{CacheAt, CacheKey, Compiler, Sandbox, SandboxError, Set
 
 use crate::{
     cluster::{Api, Discovery, Transport, TransportError, TransportOptions},
+    crash,
     credentials::Credentials,
     events::Events,
     executor::Executor,
@@ -68,6 +69,9 @@ pub enum HostError {
     /// The client of http effects.
     #[error("http client: {0}")]
     Http(#[from] reqwest::Error),
+    /// A point or a wrong of a host under test.
+    #[error("{0}")]
+    Crash(String),
     /// The threads that plugins run on.
     #[error("threads for plugins: {0}")]
     Threads(std::io::Error),
@@ -78,6 +82,7 @@ const FIRST: Duration = Duration::from_secs(2);
 
 /// Runs a host until `stop` is done; passes that run then come to their end.
 pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result<(), HostError> {
+    crash::check().map_err(HostError::Crash)?;
     let transport_options = TransportOptions {
         in_flight: options.api_in_flight,
         ..TransportOptions::default()

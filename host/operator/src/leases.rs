@@ -21,7 +21,10 @@ use std::{
 
 use guesthouse_core::{
     identity::Identity,
-    lease::{Answer, Boot, Held, Holder, LEASE_LABEL, LeaseOf, Leases, Settings, Standing, Stored},
+    lease::{
+        Action, Answer, Boot, Held, Holder, LEASE_LABEL, LeaseOf, Leases, Settings, Standing,
+        Stored,
+    },
     units::Span,
 };
 use tokio::{
@@ -39,6 +42,7 @@ use requests::Requests;
 use crate::{
     clock,
     cluster::{Event, KindState, Notice, Scope, Transport, Watch, WatchId, WatchOptions},
+    crash,
 };
 
 /// How this replica takes part.
@@ -235,6 +239,9 @@ impl Driver {
     async fn run(mut self) {
         loop {
             for request in self.leases.step(clock::boot()) {
+                if matches!(request.action, Action::Write(..)) {
+                    crash::pass("before-lease-renew");
+                }
                 self.requests.make(request);
             }
             self.publish();
@@ -303,6 +310,7 @@ impl Driver {
         if lost {
             self.epoch = self.leases.epoch();
             self.until.store(0, Ordering::SeqCst);
+            crash::pass("after-lease-loss");
             self.until = Arc::default();
         }
         let held = self.leases.held();

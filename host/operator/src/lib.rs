@@ -4,6 +4,7 @@
 //! a step means on a cluster is in [`cluster`]. This crate is the only writer to a cluster.
 
 pub mod cluster;
+pub mod crash;
 pub mod journals;
 
 mod clock;

@@ -19,7 +19,7 @@ use reqwest::{
 };
 use tokio::sync::Semaphore;
 
-use crate::{clock, credentials::Secrets, leases::Fence};
+use crate::{clock, crash, credentials::Secrets, leases::Fence};
 
 /// Sends http effects; cheap to clone.
 #[derive(Clone)]
@@ -78,10 +78,13 @@ impl Outgoing {
             // Nothing of the request left the host.
             Err(error) if error.is_connect() => Sent::NotSent(lost(send, &error)),
             Err(error) => Sent::Lost(lost(send, &error)),
-            Ok(answer) => match read(send, answer).await {
-                Ok(sent) => veiled(sent, secret),
-                Err(error) => Sent::Lost(lost(send, &error)),
-            },
+            Ok(answer) => {
+                crash::pass("after-send");
+                match read(send, answer).await {
+                    Ok(sent) => veiled(sent, secret),
+                    Err(error) => Sent::Lost(lost(send, &error)),
+                }
+            }
         }
     }
 
@@ -98,7 +101,11 @@ impl Outgoing {
         for (name, value) in &send.request.headers {
             request = request.header(name, value);
         }
-        if !send.idempotency_key.is_empty() {
+        // A fetch has none.
+        if crash::is_mutant("key-per-process") {
+            let key = format!("{}-{}", send.idempotency_key, std::process::id());
+            request = request.header("Idempotency-Key", key);
+        } else if !send.idempotency_key.is_empty() {
             request = request.header("Idempotency-Key", &send.idempotency_key);
         }
         if let (Some(credential), Some(secret)) = (&send.credential, secret) {

@@ -22,6 +22,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::{
     clock,
     cluster::{Api, Resource, Store},
+    crash,
     credentials::Credentials,
     events::{About, Events},
     executor::{Executor, Work},
@@ -99,13 +100,19 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     async fn drive(&self, begin: Begin) -> End {
+        let mut steps = crash::Steps::new();
         let (mut pass, mut step) = Pass::start(self.job.terms.clone(), begin, clock::now());
         loop {
             trace::step(&self.job.terms, &self.job.key.object, &step);
+            steps.before(match &step.action {
+                StepAction::Finalizer(write) if !write.put => "finalizer-removal",
+                action => action.name(),
+            });
             let told = match step.action {
                 StepAction::End(end) => return *end,
                 action => self.carry_out(&step.identity, action).await,
             };
+            steps.after();
             step = pass.resume(told, clock::now());
         }
     }
@@ -122,6 +129,12 @@ impl Worker<'_> {
             }
             StepAction::Look(objects) => Told::Looked(self.look(identity, &objects).await),
             StepAction::Call(verb, seen) => self.call(verb, seen).await,
+            StepAction::Journal(write)
+                if crash::is_mutant("skip-receipt-journal")
+                    && !write.journal.receipts.is_empty() =>
+            {
+                Told::Journaled(Ok(write.version.unwrap_or_default()))
+            }
             StepAction::Journal(write) => {
                 Told::Journaled(self.shop.journals.write(identity, &write).await)
             }

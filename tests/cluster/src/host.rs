@@ -20,6 +20,14 @@ pub struct Arguments {
     pub replica: String,
     /// Who it is at the API server, if not the scene's own identity, which may do everything.
     pub kubeconfig: Option<PathBuf>,
+    /// Further environment.
+    pub environment: Vec<(String, String)>,
+    /// The program, if not the usual one.
+    pub binary: Option<PathBuf>,
+    /// Where compiled plugins are kept, if not with all others.
+    pub cache: Option<PathBuf>,
+    /// Whether it may end by itself: it was told to crash.
+    pub may_end: bool,
 }
 
 impl Default for Arguments {
@@ -30,6 +38,10 @@ impl Default for Arguments {
             arguments: Vec::new(),
             replica: "host".to_owned(),
             kubeconfig: None,
+            environment: Vec::new(),
+            binary: None,
+            cache: None,
+            may_end: false,
         }
     }
 }
@@ -82,12 +94,14 @@ impl Host {
     ) -> Result<Self> {
         let file = File::options().create(true).append(true).open(log);
         let file = file.with_context(|| format!("open {}", log.display()))?;
-        let mut host = Command::new(host_binary()?)
+        let binary = how.binary.clone().map_or_else(host_binary, Ok)?;
+        let mut host = Command::new(binary)
             .args(["run", "--log-format", "json", "--namespace", namespace])
             .arg("--cache")
-            .arg(cache)
+            .arg(how.cache.as_deref().unwrap_or(cache))
             .args(["--replica-name", &how.replica])
             .args(&how.arguments)
+            .envs(how.environment.iter().map(|(name, value)| (name, value)))
             .env(
                 "KUBECONFIG",
                 how.kubeconfig.as_deref().unwrap_or(kubeconfig),
@@ -104,7 +118,7 @@ impl Host {
             Ok(watchdog) => Ok(Self(Arc::new(Process {
                 pid,
                 children: Mutex::new(Children { host, watchdog }),
-                may_end: AtomicBool::new(false),
+                may_end: AtomicBool::new(how.may_end),
             }))),
             Err(error) => {
                 let _ = host.kill();
@@ -124,15 +138,15 @@ impl Host {
         self.0.ended()
     }
 
+    /// Stops it where it stands, or lets it go on.
+    pub fn freeze(&self, freeze: bool) -> Result<()> {
+        signal(self.pid(), if freeze { Signal::STOP } else { Signal::CONT })
+    }
+
     /// SIGTERM.
     pub fn terminate(&self) -> Result<()> {
         self.0.may_end.store(true, Ordering::Relaxed);
         signal(self.pid(), Signal::TERM)
-    }
-
-    /// Stops it where it stands, or lets it go on: it does not notice.
-    pub fn freeze(&self, freeze: bool) -> Result<()> {
-        signal(self.pid(), if freeze { Signal::STOP } else { Signal::CONT })
     }
 
     /// SIGKILL, wherever it stands.

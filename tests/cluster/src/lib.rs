@@ -9,18 +9,29 @@
 
 mod api;
 mod artifacts;
+mod audit;
+pub mod chaos;
 mod failure;
 mod host;
+mod ledger;
 mod plane;
+mod proxy;
+mod report;
 mod run;
 mod scene;
+mod workload;
 
 pub use api::{
     Api, CONFIG_MAPS, ECHOES, EVENTS, Event, JOURNALS, KINDS, LEASES, NAMESPACES, REPORT_JOBS,
     ROLE_BINDINGS, ROLES, Resource,
 };
-pub use artifacts::{host_binary, output, plugin};
+pub use artifacts::{crash_binary, host_binary, output, plugin};
+pub use audit::{busiest, judge};
 pub use host::{Arguments, Host};
+pub use ledger::Ledger;
 pub use plane::Plane;
-pub use run::{now_ms, scenario, scenario_on};
+pub use proxy::{Asked, Fault, Proxy, Rule, Target, Verb, Way, Wire, Wrote};
+pub use report::{History, Nemesis, Run};
+pub use run::{now_ms, scenario, scenario_on, side_by_side};
 pub use scene::Scene;
+pub use workload::{ECHO, REPORT_JOB, WORKLOADS, Workload, name};

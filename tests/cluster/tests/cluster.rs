@@ -2,8 +2,10 @@
 
 mod cluster {
     mod configuration;
+    mod crash;
     mod deletion;
     mod drain;
+    mod faults;
     mod hostile;
     mod kinds;
     mod leases;

@@ -10,6 +10,8 @@ use guesthouse_core::{
 };
 use guesthouse_sandbox::Plugin;
 
+use crate::crash;
+
 use super::{
     Supervisor, kind_name,
     kinds::facts,
@@ -116,6 +118,7 @@ impl Supervisor {
         let Some(runtime) = self.mappings.get_mut(name) else {
             return;
         };
+        crash::pass("during-swap-publish");
         runtime.serving = Some(serving);
         let place = runtime.place.clone();
         if let (true, Some(note)) = (good, note) {
