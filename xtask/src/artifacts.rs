@@ -57,6 +57,26 @@ pub(crate) fn host_binary() -> Result<PathBuf> {
     Ok(target_dir().join("debug/guesthouse"))
 }
 
+/// Builds the host with the points at which tests kill it, puts it aside and returns its path.
+pub(crate) fn crash_binary() -> Result<PathBuf> {
+    // The same folder, so that only the host's own crates are built twice; both builds stay there side by side.
+    let features = ["--features", "guesthouse/crash-points"];
+    run(cargo()
+        .args(["build", "--workspace", "--bin", "guesthouse"])
+        .args(features))?;
+    let dir = target_dir().join("crash-points");
+    std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
+    let (built, aside) = (
+        target_dir().join("debug/guesthouse"),
+        dir.join("guesthouse"),
+    );
+    // A file that runs cannot be written to, but another one can take its name.
+    let new = dir.join("new");
+    std::fs::copy(&built, &new).with_context(|| format!("copy {}", built.display()))?;
+    std::fs::rename(&new, &aside).with_context(|| format!("put {} in place", aside.display()))?;
+    Ok(aside)
+}
+
 /// Builds every guest of the workspace for WebAssembly and returns the folder of the `.wasm` files. Needs
 /// [`crate::setup::ensure_wasm_target`] first.
 pub(crate) fn guest_plugins() -> Result<PathBuf> {

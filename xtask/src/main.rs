@@ -5,6 +5,7 @@
 
 mod artifacts;
 mod bench;
+mod chaos;
 mod cluster;
 mod demo;
 mod generate;
@@ -30,6 +31,7 @@ enum Task {
     Cluster(cluster::Args),
     Test(test::Args),
     Bench(bench::Args),
+    Chaos(chaos::Args),
     Demo(demo::Args),
     Tidy(tidy::Args),
     Generate(generate::Args),
@@ -51,6 +53,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Cluster(args) => cluster::run(args),
         Task::Test(args) => test::run(&args),
         Task::Bench(args) => bench::run(&args),
+        Task::Chaos(args) => chaos::run(&args),
         Task::Demo(args) => demo::run(&args),
         Task::Tidy(args) => tidy::run(&args),
         Task::Generate(args) => generate::run(&args),

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: all set-up, then all tests, those on a real API server included.
 
-use crate::artifacts::{cargo, guest_plugins, host_binary, run as run_command};
+use crate::artifacts::{cargo, crash_binary, guest_plugins, host_binary, run as run_command};
 use crate::setup;
 use anyhow::Result;
 use clap::Parser;
@@ -8,7 +8,8 @@ use std::process::{Command, ExitCode};
 
 /// Run all tests, with all set-up they need.
 ///
-/// Tests find what was built in the environment: GUESTHOUSE_BIN (the host's binary), GUESTHOUSE_PLUGINS (the folder of
+/// Tests find what was built in the environment: GUESTHOUSE_BIN (the host's binary),
+/// GUESTHOUSE_CRASH_BIN (the same with points to kill it at), GUESTHOUSE_PLUGINS (the folder of
 /// the plugins' .wasm files) and KUBEBUILDER_ASSETS (the control plane's programs).
 #[derive(Parser)]
 #[command(after_help = "\
@@ -35,8 +36,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Builds what tests run and names it in the command's environment.
-fn prepare(command: &mut Command) -> Result<()> {
+pub(crate) fn prepare(command: &mut Command) -> Result<()> {
     let binaries = setup::ensure_all()?;
+    // Before the usual one, which is to be the one that lies where cargo puts it.
+    command.env("GUESTHOUSE_CRASH_BIN", crash_binary()?);
     command.env("GUESTHOUSE_BIN", host_binary()?);
     command.env("GUESTHOUSE_PLUGINS", guest_plugins()?);
     // Spread over PATH they have no one folder; tests then find them as this task did.

@@ -46,6 +46,10 @@ enum Command {
     },
     /// Take finalizers off the objects of mappings, without their plugins' clean-up.
     Drain(DrainArgs),
+    /// List the points at which tests kill the host, one a line.
+    #[cfg(feature = "crash-points")]
+    #[command(hide = true)]
+    CrashPoints,
     /// Compile a plugin; run by the host as a child with limits of its own.
     #[command(hide = true)]
     Compile {
@@ -93,9 +97,44 @@ pub(crate) struct RunArgs {
     /// Where compiled plugins are kept [default: compiled anew at each start].
     #[arg(long, env = "GUESTHOUSE_CACHE_DIR")]
     pub(crate) cache: Option<PathBuf>,
+    /// A name that no other replica has at the same time; a process started under it takes over at once what an earlier
+    /// one of that name left behind [default: the machine's name and something random].
+    #[arg(long, env = "GUESTHOUSE_REPLICA_NAME", value_parser = replica_name)]
+    pub(crate) replica_name: Option<String>,
+    /// Whether the mappings are shared with other replicas by Leases; `off` only where there is one host at a time, as in
+    /// development.
+    #[arg(long, value_enum, default_value = "on")]
+    pub(crate) leases: OnOff,
+    /// How long a replica's Lease lasts, in seconds.
+    #[arg(long, hide = true, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) lease_seconds: u16,
     /// How the log is written.
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) log_format: LogFormat,
+}
+
+/// A switch.
+#[derive(Clone, Copy, ValueEnum, PartialEq, Eq)]
+pub(crate) enum OnOff {
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
+
+/// What can stand in a Lease's name.
+fn replica_name(text: &str) -> Result<String, String> {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let edge = |c: Option<char>| c.is_some_and(|c| c != '-');
+    let fits = text.len() <= 63 && text.chars().all(inner);
+    if fits && edge(text.chars().next()) && edge(text.chars().next_back()) {
+        Ok(text.to_owned())
+    } else {
+        Err(
+            "a replica's name is a DNS label: at most 63 of a-z, 0-9 and `-`, not at the ends"
+                .to_owned(),
+        )
+    }
 }
 
 /// Form of the log.
@@ -190,6 +229,13 @@ pub(crate) fn main() -> ExitCode {
         Command::Render(args) => exit::code(render::run(&args)),
         Command::Crd(args) => exit::code(crd::run(&args)),
         Command::Schema { of } => exit::code(schema::run(of)),
+        #[cfg(feature = "crash-points")]
+        Command::CrashPoints => {
+            for point in guesthouse_operator::crash::POINTS {
+                println!("{point}");
+            }
+            ExitCode::SUCCESS
+        }
         Command::Compile { args } => guesthouse_sandbox::compile_child_main(args),
     }
 }

@@ -3,11 +3,12 @@
 use std::{io::IsTerminal, time::Duration};
 
 use anyhow::{Context, Result};
-use guesthouse_operator::HostOptions;
+use guesthouse_core::units::Span;
+use guesthouse_operator::{HostOptions, LeaseOptions};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{LogFormat, RunArgs};
+use crate::args::{LogFormat, OnOff, RunArgs};
 
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
     log(args.log_format);
@@ -21,6 +22,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         compiler: Some(
             std::env::current_exe().context("finding this program to compile plugins with")?,
         ),
+        leases: (args.leases == OnOff::On).then(|| LeaseOptions {
+            replica: args.replica_name.clone(),
+            duration: Span::from_secs(args.lease_seconds.into()),
+        }),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         // Passes are small: more threads only hand them around.

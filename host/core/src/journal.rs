@@ -347,6 +347,32 @@ mod tests {
     }
 
     #[test]
+    fn a_child_is_recorded_before_anything_is_known_of_it_and_what_is_usual_takes_no_room() {
+        let text = r#"{"object":{"group":"g","kind":"K","namespace":"ns","name":"n","uid":"u"},"mapping":"m","outcome":"applied","inventory":[{"effect":"e","kind":{"apiVersion":"v1","kind":"ConfigMap"},"namespace":"ns","name":"c"}],"finalizer":{"name":"guesthouse.dev/m"},"reconciled":"1"}"#;
+        let journal: Journal = serde_json::from_str(text).unwrap();
+        let child = &journal.inventory[0];
+        assert_eq!((child.uid.as_deref(), child.asked.as_str()), (None, ""));
+        assert_eq!(
+            (child.ownership, child.mode),
+            (Ownership::Owned, Mode::Keep)
+        );
+        assert_eq!(child.on_delete, OnDelete::Delete);
+        assert_eq!(child.reference().namespace.as_deref(), Some("ns"));
+        let finalizer = journal.finalizer.clone().unwrap();
+        assert_eq!(finalizer.on_remove, OnRemove::Release);
+        let again: Journal =
+            serde_json::from_str(&serde_json::to_string(&journal).unwrap()).unwrap();
+        assert_eq!(again, journal);
+    }
+
+    #[test]
+    fn a_cluster_scoped_child_is_named_without_a_namespace() {
+        let text = r#"{"effect":"e","kind":{"apiVersion":"v1","kind":"Namespace"},"name":"c"}"#;
+        let child: ChildRecord = serde_json::from_str(text).unwrap();
+        assert_eq!(child.reference().namespace, None);
+    }
+
+    #[test]
     fn members_of_a_newer_host_are_kept() {
         let text = r#"{"object":{"group":"g","kind":"K","namespace":"ns","name":"n","uid":"u"},"mapping":"m","outcome":"applied","later":[1,{"a":9007199254740993}]}"#;
         let journal: Journal = serde_json::from_str(text).unwrap();

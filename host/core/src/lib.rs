@@ -10,6 +10,7 @@ pub mod grants;
 pub mod identity;
 pub mod journal;
 pub mod keys;
+pub mod lease;
 pub mod limits;
 pub mod mapping;
 pub mod needs;

@@ -79,6 +79,20 @@ pub struct Mapping {
     /// When a plugin that never settles is stopped.
     #[serde(default)]
     pub breaker: Breaker,
+    /// Whether decisions are carried out.
+    #[serde(default)]
+    pub mode: MappingMode,
+}
+
+/// Whether decisions are carried out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum MappingMode {
+    /// They are.
+    #[default]
+    Serve,
+    /// They are told as Events and nothing is written or sent: for a first mapping onto live objects.
+    Observe,
 }
 
 fn yes() -> bool {

@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use guesthouse_core::units::Span;
@@ -12,10 +13,12 @@ use guesthouse_sandbox::{CacheAt, CacheKey, Compiler, Sandbox, SandboxError, Set
 
 use crate::{
     cluster::{Api, Discovery, Transport, TransportError, TransportOptions},
+    crash,
     credentials::Credentials,
     events::Events,
     executor::Executor,
     journals::Journals,
+    leases::{self, LeaseOptions},
     outgoing::Outgoing,
     related::{Related, RelatedOptions},
     supervisor::{Parts, Supervisor},
@@ -39,6 +42,8 @@ pub struct HostOptions {
     pub cache: Option<PathBuf>,
     /// The program that compiles plugins as a child (`PROGRAM compile`); none: in this process.
     pub compiler: Option<PathBuf>,
+    /// How this replica shares the mappings with others; none: it is alone and has them all.
+    pub leases: Option<LeaseOptions>,
 }
 
 impl Default for HostOptions {
@@ -51,6 +56,7 @@ impl Default for HostOptions {
             removal_grace: Span::from_secs(60),
             cache: None,
             compiler: None,
+            leases: Some(LeaseOptions::default()),
         }
     }
 }
@@ -67,13 +73,20 @@ pub enum HostError {
     /// The client of http effects.
     #[error("http client: {0}")]
     Http(#[from] reqwest::Error),
+    /// A point or a wrong of a host under test.
+    #[error("{0}")]
+    Crash(String),
     /// The threads that plugins run on.
     #[error("threads for plugins: {0}")]
     Threads(std::io::Error),
 }
 
+/// How long the start waits for the Leases.
+const FIRST: Duration = Duration::from_secs(2);
+
 /// Runs a host until `stop` is done; passes that run then come to their end.
 pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result<(), HostError> {
+    crash::check().map_err(HostError::Crash)?;
     let transport_options = TransportOptions {
         in_flight: options.api_in_flight,
         ..TransportOptions::default()
@@ -109,7 +122,16 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
         credentials.clone(),
         RelatedOptions::default(),
     );
+    let mut leases = options
+        .leases
+        .as_ref()
+        .map(|options| leases::start(&transport, &namespace, options));
+    if let Some((client, ..)) = &mut leases {
+        // What the watches list from here on is as new as what any earlier owner wrote.
+        client.first(FIRST).await;
+    }
     let parts = Parts {
+        leases,
         namespace: namespace.clone(),
         discovery,
         concurrency: options.concurrency.max(1),

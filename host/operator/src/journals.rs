@@ -130,6 +130,11 @@ impl Journals {
         Ok(journals)
     }
 
+    /// The journals as the watch keeps them.
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
     /// A journal was added or changed.
     pub fn changed(&self, key: &ObjectKey) {
         let subject = self.store.get(key).and_then(|entry| subject(entry.raw()));

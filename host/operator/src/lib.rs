@@ -4,6 +4,7 @@
 //! a step means on a cluster is in [`cluster`]. This crate is the only writer to a cluster.
 
 pub mod cluster;
+pub mod crash;
 pub mod journals;
 
 mod clock;
@@ -14,6 +15,7 @@ mod events;
 mod executor;
 mod generate;
 mod host;
+mod leases;
 mod outgoing;
 mod plugins;
 mod related;
@@ -23,4 +25,5 @@ mod trace;
 mod worker;
 
 pub use host::{HostError, HostOptions, run};
+pub use leases::LeaseOptions;
 pub use sweeper::{Drained, Released, drain};

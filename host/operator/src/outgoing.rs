@@ -19,7 +19,7 @@ use reqwest::{
 };
 use tokio::sync::Semaphore;
 
-use crate::{clock, credentials::Secrets};
+use crate::{clock, crash, credentials::Secrets, leases::Fence};
 
 /// Sends http effects; cheap to clone.
 #[derive(Clone)]
@@ -46,12 +46,19 @@ impl Outgoing {
         })
     }
 
-    /// Sends independent requests side by side; one result each, in order.
-    pub(crate) async fn send_all(&self, sends: &[Send], secrets: &Secrets) -> Vec<Sent> {
-        futures::future::join_all(sends.iter().map(|send| self.send(send, secrets))).await
+    /// Sends independent requests side by side; one result each, in order. None is begun that the fence does not allow; what
+    /// only reads needs none.
+    pub(crate) async fn send_all(
+        &self,
+        sends: &[Send],
+        secrets: &Secrets,
+        fence: Option<&Fence>,
+    ) -> Vec<Sent> {
+        let each = sends.iter().map(|send| self.send(send, secrets, fence));
+        futures::future::join_all(each).await
     }
 
-    async fn send(&self, send: &Send, secrets: &Secrets) -> Sent {
+    async fn send(&self, send: &Send, secrets: &Secrets, fence: Option<&Fence>) -> Sent {
         let secret = match secret_of(send, secrets) {
             Ok(secret) => secret,
             Err(cause) => return Sent::NotSent(cause),
@@ -59,6 +66,10 @@ impl Outgoing {
         let Ok(_slot) = self.slots.acquire().await else {
             return Sent::NotSent(Cause::new("Unreachable", "the host is ending"));
         };
+        // Asked when its turn has come: the wait for it may be long.
+        if fence.is_some_and(|fence| !fence.allows()) {
+            return not_ours();
+        }
         let request = match self.request(send, secret) {
             Ok(request) => request,
             Err(error) => return Sent::NotSent(lost(send, &error)),
@@ -67,10 +78,13 @@ impl Outgoing {
             // Nothing of the request left the host.
             Err(error) if error.is_connect() => Sent::NotSent(lost(send, &error)),
             Err(error) => Sent::Lost(lost(send, &error)),
-            Ok(answer) => match read(send, answer).await {
-                Ok(sent) => veiled(sent, secret),
-                Err(error) => Sent::Lost(lost(send, &error)),
-            },
+            Ok(answer) => {
+                crash::pass("after-send");
+                match read(send, answer).await {
+                    Ok(sent) => veiled(sent, secret),
+                    Err(error) => Sent::Lost(lost(send, &error)),
+                }
+            }
         }
     }
 
@@ -87,7 +101,11 @@ impl Outgoing {
         for (name, value) in &send.request.headers {
             request = request.header(name, value);
         }
-        if !send.idempotency_key.is_empty() {
+        // A fetch has none.
+        if crash::is_mutant("key-per-process") {
+            let key = format!("{}-{}", send.idempotency_key, std::process::id());
+            request = request.header("Idempotency-Key", key);
+        } else if !send.idempotency_key.is_empty() {
             request = request.header("Idempotency-Key", &send.idempotency_key);
         }
         if let (Some(credential), Some(secret)) = (&send.credential, secret) {
@@ -153,6 +171,14 @@ fn veiled(sent: Sent, secret: Option<&str>) -> Sent {
         response,
         retry_after,
     }
+}
+
+/// Not begun, since another replica may have the mapping.
+pub(crate) fn not_ours() -> Sent {
+    Sent::NotSent(Cause::new(
+        "LeaseLost",
+        "this replica has lost its Lease, or the claim to this mapping",
+    ))
 }
 
 /// Reads an answer to its end, keeping no more of it than the grant lets through.

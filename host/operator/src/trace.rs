@@ -11,8 +11,23 @@ use guesthouse_core::{
 };
 use guesthouse_sandbox::{Called, Level};
 
+use crate::leases::Fence;
+
+/// A pass is about to begin; with the line about its end, what is needed to tell whether two overlapped.
+pub(crate) fn pass_begins(terms: &Terms, object: &ObjectKey, fence: &Fence) {
+    let (mapping, term, replica) = (terms.mapping.name.as_str(), fence.term(), fence.replica());
+    tracing::debug!(mapping, %object, term, replica, "pass begins");
+}
+
 /// One line about a pass.
-pub(crate) fn pass_ended(terms: &Terms, object: &ObjectKey, end: &End, took: Duration) {
+pub(crate) fn pass_ended(
+    terms: &Terms,
+    object: &ObjectKey,
+    end: &End,
+    took: Duration,
+    fence: &Fence,
+) {
+    let (term, replica) = (fence.term(), fence.replica());
     let cause = end
         .cause
         .as_ref()
@@ -23,14 +38,14 @@ pub(crate) fn pass_ended(terms: &Terms, object: &ObjectKey, end: &End, took: Dur
     let (outcome, calls, writes) = (end.outcome.as_str(), end.calls, end.writes);
     match end.outcome {
         Outcome::Unchanged | Outcome::Gone | Outcome::Paused => {
-            tracing::debug!(mapping, %object, outcome, calls, writes, ms, cause, "pass");
+            tracing::debug!(mapping, %object, outcome, calls, writes, ms, cause, term, replica, "pass");
         }
         Outcome::Applied | Outcome::Waiting => {
-            tracing::info!(mapping, %object, outcome, calls, writes, ms, cause, "pass");
+            tracing::info!(mapping, %object, outcome, calls, writes, ms, cause, term, replica, "pass");
         }
         _ => {
             let plugin = short_digest(&terms.digest);
-            tracing::warn!(mapping, %object, plugin, outcome, calls, writes, ms, cause, "pass");
+            tracing::warn!(mapping, %object, plugin, outcome, calls, writes, ms, cause, term, replica, "pass");
         }
     }
 }

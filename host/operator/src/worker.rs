@@ -12,7 +12,7 @@ use guesthouse_core::{
     contract::{Observation, Verb},
     identity::Identity,
     object::ObjectKey,
-    pass::{Begin, End, Pass, StepAction, Terms, Told},
+    pass::{Begin, End, Pass, StepAction, Terms, Told, WriteError},
     queue::Key,
     refusal::{Refusal, RefusalKind},
 };
@@ -22,11 +22,13 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::{
     clock,
     cluster::{Api, Resource, Store},
+    crash,
     credentials::Credentials,
     events::{About, Events},
     executor::{Executor, Work},
     journals::Journals,
-    outgoing::Outgoing,
+    leases::Fence,
+    outgoing::{self, Outgoing},
     related::{Reader, Related},
     trace,
 };
@@ -61,11 +63,14 @@ pub(crate) struct Assignment {
     pub(crate) resource: Arc<Resource>,
     pub(crate) store: Arc<Store>,
     pub(crate) begin: Begin,
+    /// The right to make effects.
+    pub(crate) fence: Fence,
 }
 
 /// Drives the pass to its end and reports it.
 pub(crate) async fn run(shop: Arc<Shop>, job: Assignment, reports: UnboundedSender<Report>) {
     let started = Instant::now();
+    trace::pass_begins(&job.terms, &job.key.object, &job.fence);
     let worker = Worker {
         shop: &shop,
         job: &job,
@@ -76,7 +81,13 @@ pub(crate) async fn run(shop: Arc<Shop>, job: Assignment, reports: UnboundedSend
         let identity = Identity::Account(job.terms.mapping.account.clone());
         shop.related.subscribe(&worker.reader(&identity), reads);
     }
-    trace::pass_ended(&job.terms, &job.key.object, &end, started.elapsed());
+    trace::pass_ended(
+        &job.terms,
+        &job.key.object,
+        &end,
+        started.elapsed(),
+        &job.fence,
+    );
     // The supervisor only goes away with the process.
     let _ = reports.send(Report::Ended(job.key, Box::new(end)));
 }
@@ -89,18 +100,27 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     async fn drive(&self, begin: Begin) -> End {
+        let mut steps = crash::Steps::new();
         let (mut pass, mut step) = Pass::start(self.job.terms.clone(), begin, clock::now());
         loop {
             trace::step(&self.job.terms, &self.job.key.object, &step);
+            steps.before(match &step.action {
+                StepAction::Finalizer(write) if !write.put => "finalizer-removal",
+                action => action.name(),
+            });
             let told = match step.action {
                 StepAction::End(end) => return *end,
                 action => self.carry_out(&step.identity, action).await,
             };
+            steps.after();
             step = pass.resume(told, clock::now());
         }
     }
 
     async fn carry_out(&self, identity: &Identity, action: StepAction) -> Told {
+        if has_effect(&action) && !self.job.fence.allows() {
+            return not_ours(&action);
+        }
         match action {
             StepAction::Read => Told::Object(self.read(identity).await),
             StepAction::Gather(gather) => {
@@ -109,6 +129,12 @@ impl Worker<'_> {
             }
             StepAction::Look(objects) => Told::Looked(self.look(identity, &objects).await),
             StepAction::Call(verb, seen) => self.call(verb, seen).await,
+            StepAction::Journal(write)
+                if crash::is_mutant("skip-receipt-journal")
+                    && !write.journal.receipts.is_empty() =>
+            {
+                Told::Journaled(Ok(write.version.unwrap_or_default()))
+            }
             StepAction::Journal(write) => {
                 Told::Journaled(self.shop.journals.write(identity, &write).await)
             }
@@ -118,7 +144,8 @@ impl Worker<'_> {
             StepAction::Send(sends) => {
                 let _ = self.reports.send(Report::Parked(self.job.key.clone()));
                 let secrets = self.shop.credentials.read(identity, &sends).await;
-                let results = self.shop.outgoing.send_all(&sends, &secrets).await;
+                let fence = Some(&self.job.fence);
+                let results = self.shop.outgoing.send_all(&sends, &secrets, fence).await;
                 let _ = self.reports.send(Report::Unparked(self.job.key.clone()));
                 Told::Sent(results)
             }
@@ -185,5 +212,39 @@ impl Worker<'_> {
             name: object.name().to_owned(),
             uid,
         }
+    }
+}
+
+/// Whether others can see that the step was made.
+fn has_effect(action: &StepAction) -> bool {
+    !matches!(
+        action,
+        StepAction::Read
+            | StepAction::Gather(_)
+            | StepAction::Look(_)
+            | StepAction::Call(..)
+            | StepAction::End(_)
+    )
+}
+
+/// Another replica may have the mapping by now: to the pass the API server is away, and so it ends without a trace.
+fn not_ours(action: &StepAction) -> Told {
+    let away = || WriteError::Unavailable {
+        message: "this replica has lost its Lease, or the claim to this mapping".to_owned(),
+        retry_after: None,
+    };
+    match action {
+        StepAction::Journal(_) | StepAction::DropJournal { .. } => Told::Journaled(Err(away())),
+        StepAction::Send(sends) => Told::Sent(sends.iter().map(|_| outgoing::not_ours()).collect()),
+        StepAction::Patch(_) | StepAction::Status(_) | StepAction::Finalizer(_) => {
+            Told::Written(Err(away()))
+        }
+        StepAction::Apply(writes) => Told::Applied(writes.iter().map(|_| Err(away())).collect()),
+        StepAction::Remove(removals) => {
+            Told::Removed(removals.iter().map(|_| Err(away())).collect())
+        }
+        StepAction::DeleteSelf { .. } => Told::Removed(vec![Err(away())]),
+        // What a pass did not ask for ends it as well.
+        _ => Told::Done,
     }
 }

@@ -143,8 +143,10 @@ impl Cache {
         let path = self.path(module);
         let aside = aside(&path);
         let seal = self.seal(module, code);
-        let kept = write_private(&aside, &[MAGIC, seal.as_bytes(), code])
-            .and_then(|()| fs::rename(&aside, &path));
+        let kept = write_private(&aside, &[MAGIC, seal.as_bytes(), code]).and_then(|()| {
+            passed("before-cache-rename");
+            fs::rename(&aside, &path)
+        });
         if let Err(error) = kept {
             tracing::warn!(path = %path.display(), %error, "compiled code is not kept");
             let _ = fs::remove_file(&aside);
@@ -194,8 +196,35 @@ fn write_private(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
         .create_new(true)
         .mode(0o600)
         .open(path)?;
-    parts.iter().try_for_each(|part| file.write_all(part))
+    let (last, first) = match parts.split_last() {
+        Some((last, first)) => (*last, first),
+        None => return Ok(()),
+    };
+    first.iter().try_for_each(|part| file.write_all(part))?;
+    passed("during-cache-write");
+    file.write_all(last)
 }
+
+/// Who is told of the points in the writing of an entry.
+#[cfg(feature = "crash-points")]
+static WATCHER: std::sync::OnceLock<fn(&'static str)> = std::sync::OnceLock::new();
+
+/// For hosts under test: is called in the middle of an entry and before it is put in its place.
+#[cfg(feature = "crash-points")]
+pub fn on_cache_write(watcher: fn(&'static str)) {
+    let _ = WATCHER.set(watcher);
+}
+
+#[cfg(feature = "crash-points")]
+fn passed(point: &'static str) {
+    if let Some(watcher) = WATCHER.get() {
+        watcher(point);
+    }
+}
+
+#[cfg(not(feature = "crash-points"))]
+#[inline(always)]
+fn passed(_: &'static str) {}
 
 /// A name beside `path` that no other thread or process uses. The time is in it because in a container every process has
 /// the same id, and one may have ended before it could clean up.

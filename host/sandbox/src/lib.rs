@@ -35,6 +35,8 @@ mod state;
 mod wasi;
 
 pub use cache::CacheKey;
+#[cfg(feature = "crash-points")]
+pub use cache::on_cache_write;
 pub use child::compile_child_main;
 pub use guest::{Called, Guest, Used};
 pub use guesthouse_core::contract::Verb;

@@ -1,7 +1,9 @@
 //! A plugin for any kind: its status is `{"echo": <the object's spec, byte for byte>}`.
 //!
 //! It shows that values survive both ways untouched, and as its other half it is the hostile guest of the tests: a spec with
-//! `fail` makes it misbehave in that way. It brings the kind `test.guesthouse.dev/v1 Echo`, but may be mapped to any.
+//! `fail` makes it misbehave in that way. A spec with `read` or `children` makes it ask for those, see [`reads`]. It brings the kind `test.guesthouse.dev/v1 Echo`, but may be mapped to any.
+
+mod reads;
 
 use guesthouse_sdk::prelude::*;
 
@@ -31,7 +33,7 @@ impl Reconciler for Echo {
     fn reconcile(seen: &Observation<Self>) -> Result<Decision<Raw>, Failure> {
         let message = seen.spec().message.as_deref().unwrap_or("as the spec says");
         match seen.spec().fail.as_deref() {
-            None => Ok(echo(seen)),
+            None => reads::read(seen, echo(seen), seen.spec_json().unwrap_or("null")),
             Some("retry") => Err(Failure::retry("AsAsked", message)),
             Some("terminal") => Err(Failure::stall("AsAsked", message)),
             Some("garbage") => Ok(Decision::new().status_json("{\"echo\": nonsense")),

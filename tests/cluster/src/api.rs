@@ -55,11 +55,19 @@ pub const CONFIG_MAPS: Resource = resource("v1", "ConfigMap", "configmaps");
 pub const EVENTS: Resource = resource("events.k8s.io/v1", "Event", "events");
 /// The host's records.
 pub const JOURNALS: Resource = resource("guesthouse.dev/v1alpha1", "Journal", "journals");
+/// Who is at work.
+pub const LEASES: Resource = resource("coordination.k8s.io/v1", "Lease", "leases");
 /// Grants of RBAC over all namespaces.
 pub const ROLE_BINDINGS: Resource = resource(
     "rbac.authorization.k8s.io/v1",
     "ClusterRoleBinding",
     "clusterrolebindings",
+);
+/// What RBAC can grant over all namespaces.
+pub const ROLES: Resource = resource(
+    "rbac.authorization.k8s.io/v1",
+    "ClusterRole",
+    "clusterroles",
 );
 /// Namespaces; themselves in none.
 pub const NAMESPACES: Resource = resource("v1", "Namespace", "namespaces");

@@ -35,6 +35,20 @@ pub fn host_binary() -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The host's binary with its points to crash at (feature `crash-points`): `GUESTHOUSE_CRASH_BIN`, or where
+/// `cargo xtask test` puts it.
+pub fn crash_binary() -> Result<PathBuf> {
+    let path = named("GUESTHOUSE_CRASH_BIN")
+        .unwrap_or_else(|| target_dir().join("crash-points/guesthouse"));
+    ensure!(
+        path.is_file(),
+        "the host's binary with crash points {} is not there; `cargo xtask test` builds it, or \
+         `cargo build --workspace --bin guesthouse --features guesthouse/crash-points`, put there before the usual one is built",
+        path.display()
+    );
+    Ok(path)
+}
+
 /// The WebAssembly file of a plugin of this workspace, as in `report_job`: in the folder `GUESTHOUSE_PLUGINS`, or where cargo
 /// puts guests.
 pub fn plugin(name: &str) -> Result<PathBuf> {

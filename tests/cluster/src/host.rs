@@ -16,8 +16,18 @@ pub struct Arguments {
     pub log: String,
     /// Further arguments of `guesthouse run`.
     pub arguments: Vec<String>,
+    /// Its name among replicas. A host that is started again under it goes on at once where the last one ended.
+    pub replica: String,
     /// Who it is at the API server, if not the scene's own identity, which may do everything.
     pub kubeconfig: Option<PathBuf>,
+    /// Further environment.
+    pub environment: Vec<(String, String)>,
+    /// The program, if not the usual one.
+    pub binary: Option<PathBuf>,
+    /// Where compiled plugins are kept, if not with all others.
+    pub cache: Option<PathBuf>,
+    /// Whether it may end by itself: it was told to crash.
+    pub may_end: bool,
 }
 
 impl Default for Arguments {
@@ -26,7 +36,12 @@ impl Default for Arguments {
         Self {
             log: "info,guesthouse_operator=debug".to_owned(),
             arguments: Vec::new(),
+            replica: "host".to_owned(),
             kubeconfig: None,
+            environment: Vec::new(),
+            binary: None,
+            cache: None,
+            may_end: false,
         }
     }
 }
@@ -37,6 +52,14 @@ impl Arguments {
         Self {
             arguments: arguments.iter().map(|&a| a.to_owned()).collect(),
             ..Self::default()
+        }
+    }
+
+    /// One of several replicas, with Leases that last a few seconds.
+    pub fn replica(name: &str) -> Self {
+        Self {
+            replica: name.to_owned(),
+            ..Self::with(&["--lease-seconds", "3"])
         }
     }
 }
@@ -71,11 +94,14 @@ impl Host {
     ) -> Result<Self> {
         let file = File::options().create(true).append(true).open(log);
         let file = file.with_context(|| format!("open {}", log.display()))?;
-        let mut host = Command::new(host_binary()?)
+        let binary = how.binary.clone().map_or_else(host_binary, Ok)?;
+        let mut host = Command::new(binary)
             .args(["run", "--log-format", "json", "--namespace", namespace])
             .arg("--cache")
-            .arg(cache)
+            .arg(how.cache.as_deref().unwrap_or(cache))
+            .args(["--replica-name", &how.replica])
             .args(&how.arguments)
+            .envs(how.environment.iter().map(|(name, value)| (name, value)))
             .env(
                 "KUBECONFIG",
                 how.kubeconfig.as_deref().unwrap_or(kubeconfig),
@@ -92,7 +118,7 @@ impl Host {
             Ok(watchdog) => Ok(Self(Arc::new(Process {
                 pid,
                 children: Mutex::new(Children { host, watchdog }),
-                may_end: AtomicBool::new(false),
+                may_end: AtomicBool::new(how.may_end),
             }))),
             Err(error) => {
                 let _ = host.kill();
@@ -110,6 +136,11 @@ impl Host {
     /// How it ended, if it has.
     pub fn ended(&self) -> Result<Option<ExitStatus>> {
         self.0.ended()
+    }
+
+    /// Stops it where it stands, or lets it go on.
+    pub fn freeze(&self, freeze: bool) -> Result<()> {
+        signal(self.pid(), if freeze { Signal::STOP } else { Signal::CONT })
     }
 
     /// SIGTERM.

@@ -64,6 +64,19 @@ impl Scene<'_> {
         self.condition_is(resource, name, "Ready", "True", "").await
     }
 
+    /// Waits for an object not to be ready, `False` or `Unknown`, for a reason with these words.
+    pub async fn unready(&self, resource: Resource, name: &str, message: &str) -> Result<Value> {
+        let what = format!("not ready with `{message}`");
+        self.object_is(resource, name, &what, |object| {
+            let found = condition(object, "Ready");
+            let says = found["message"].as_str().unwrap_or_default();
+            found["observedGeneration"] == object["metadata"]["generation"]
+                && found["status"] != "True"
+                && says.contains(message)
+        })
+        .await
+    }
+
     /// Waits for a condition of an object's newest generation.
     pub async fn condition_is(
         &self,

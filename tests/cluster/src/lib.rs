@@ -9,24 +9,35 @@
 
 mod api;
 mod artifacts;
+mod audit;
+pub mod chaos;
 mod failure;
 mod host;
 mod kinds;
+mod ledger;
 mod plane;
+mod proxy;
 mod receiver;
+mod report;
 mod run;
 mod scene;
+mod workload;
 
 pub use api::{
-    Api, CONFIG_MAPS, DEPLOYMENTS, ECHOES, EVENTS, Event, INGRESSES, JOBS, JOURNALS, KINDS,
-    NAMESPACES, PROVISION_REQUESTS, REPORT_JOBS, ROLE_BINDINGS, Resource, SECRETS, SERVICES,
+    Api, CONFIG_MAPS, DEPLOYMENTS, ECHOES, EVENTS, Event, INGRESSES, JOBS, JOURNALS, KINDS, LEASES,
+    NAMESPACES, PROVISION_REQUESTS, REPORT_JOBS, ROLE_BINDINGS, ROLES, Resource, SECRETS, SERVICES,
     WEBSITES, WISHES,
 };
-pub use artifacts::{host_binary, output, plugin};
+pub use artifacts::{crash_binary, host_binary, output, plugin};
+pub use audit::{busiest, judge};
 pub use guesthouse_local::AuditEvent;
 pub use host::{Arguments, Host};
 pub use kinds::{child, condition};
+pub use ledger::Ledger;
 pub use plane::Plane;
+pub use proxy::{Asked, Fault, Proxy, Rule, Target, Verb, Way, Wire, Wrote};
 pub use receiver::Receiver;
-pub use run::{now_ms, scenario, scenario_on};
+pub use report::{History, Nemesis, Run};
+pub use run::{now_ms, scenario, scenario_on, side_by_side};
 pub use scene::Scene;
+pub use workload::{ECHO, REPORT_JOB, WORKLOADS, Workload, name};

@@ -4,7 +4,8 @@ use crate::api::{Api, CONFIG_MAPS, ECHOES, Event, JOURNALS, NAMESPACES, REPORT_J
 use crate::artifacts::plugin;
 use crate::host::{Arguments, Host, Process, signal};
 use crate::plane::{Plane, echo_kind};
-use crate::run::eventually;
+use crate::proxy::{Proxy, Wire};
+use crate::run::{SLOW, eventually, within};
 use anyhow::{Context, Result, ensure};
 use guesthouse_local::{AuditEvent, Component};
 use report_exporter::Exporter;
@@ -83,6 +84,12 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
+    /// A kubeconfig of somebody who may do everything, to be told from this scene's host in what was asked of the server.
+    pub fn somebody(&self, name: &str) -> Result<PathBuf> {
+        let groups = ["system:masters"];
+        self.plane.cluster().client_kubeconfig(name, &groups)
+    }
+
     /// A kubeconfig of somebody who may do nothing until RBAC says otherwise.
     pub fn nobody(&self, name: &str) -> Result<PathBuf> {
         self.plane.cluster().client_kubeconfig(name, &[])
@@ -130,6 +137,21 @@ impl<'a> Scene<'a> {
         let mut passes = self.passes_since(0)?;
         passes.retain(|pass| pass["object"] == object);
         Ok(passes)
+    }
+
+    /// A proxy between a host of this scene and the API server, and how the host is run to go through it.
+    pub async fn proxy(&self, wire: Wire) -> Result<(Proxy, Arguments)> {
+        self.proxy_as(&self.kubeconfig, wire).await
+    }
+
+    /// The same as somebody else.
+    pub async fn proxy_as(&self, kubeconfig: &Path, wire: Wire) -> Result<(Proxy, Arguments)> {
+        let proxy = Proxy::start(kubeconfig, &self.dir, wire).await?;
+        let how = Arguments {
+            kubeconfig: Some(proxy.kubeconfig()),
+            ..Arguments::default()
+        };
+        Ok((proxy, how))
     }
 
     // ---- configuration ----
@@ -322,17 +344,23 @@ impl<'a> Scene<'a> {
         Ok(self.audit()?.len())
     }
 
-    /// All writes that this scene's host asked for since a position.
-    pub fn writes_since(&self, mark: usize) -> Result<Vec<AuditEvent>> {
+    /// All that this scene's host asked for since a position and was answered; watches once they ended.
+    pub fn requests_since(&self, mark: usize) -> Result<Vec<AuditEvent>> {
         let mut events = self.audit()?.split_off(mark);
-        events.retain(|event| event.is_write() && event.user.username == self.user);
+        events.retain(|event| event.user.username == self.user);
         Ok(events)
     }
 
-    /// All requests that this scene's host made since a position, but for its Lease.
-    pub fn requests_since(&self, mark: usize) -> Result<Vec<AuditEvent>> {
+    /// All writes that this scene's host asked for since a position, but for those to Leases: they say who is at work.
+    pub fn writes_since(&self, mark: usize) -> Result<Vec<AuditEvent>> {
+        self.writes_by(&self.user, mark)
+    }
+
+    /// The same of somebody else.
+    pub fn writes_by(&self, user: &str, mark: usize) -> Result<Vec<AuditEvent>> {
         let mut events = self.audit()?.split_off(mark);
-        events.retain(|event| event.user.username == self.user && !event.concerns("leases"));
+        events.retain(|event| event.is_write() && !event.concerns("leases"));
+        events.retain(|event| event.user.username == user);
         Ok(events)
     }
 
@@ -357,7 +385,20 @@ impl<'a> Scene<'a> {
 
     /// Ends the API server, and starts it again: ready when this returns.
     pub fn restart_api_server(&self) -> Result<()> {
-        tokio::task::block_in_place(|| self.plane.restart(Component::KubeApiserver))
+        self.restart(Component::KubeApiserver)
+    }
+
+    /// Ends a component of the control plane, and starts it again: ready when this returns.
+    pub fn restart(&self, component: Component) -> Result<()> {
+        tokio::task::block_in_place(|| self.plane.restart(component))
+    }
+
+    /// Kills a component of the control plane.
+    pub fn kill_component(&self, component: Component) -> Result<()> {
+        let pids = self.plane.cluster().pids();
+        let found = pids.iter().find(|(c, _)| *c == component);
+        let (_, pid) = found.with_context(|| format!("{} runs", component.name()))?;
+        signal(*pid, Signal::KILL)
     }
 
     /// When a report was asked for, in milliseconds since 1970.
@@ -384,6 +425,19 @@ impl<'a> Scene<'a> {
         mut probe: impl AsyncFnMut() -> Result<Option<T>>,
     ) -> Result<T> {
         eventually(what, async || {
+            self.check_hosts()?;
+            probe().await
+        })
+        .await
+    }
+
+    /// The same for what has to sit out the host's own limits.
+    pub async fn eventually_slowly<T>(
+        &self,
+        what: &str,
+        mut probe: impl AsyncFnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        within(SLOW, what, async || {
             self.check_hosts()?;
             probe().await
         })

@@ -31,6 +31,9 @@ impl Host {
             "run",
             "--namespace",
             world.namespace(),
+            // Started again after a kill, it need not wait for its own Lease to run out.
+            "--replica-name",
+            "demo",
             "--http-in-flight",
             &IN_FLIGHT.to_string(),
             "--cache",

@@ -36,6 +36,8 @@ pub(super) struct Deed {
     pub(super) teardown: bool,
     /// Removals that were tried in this pass.
     pub(super) tried: BTreeSet<Place>,
+    /// Removals the server would not do, and that were looked at again.
+    pub(super) doubted: BTreeSet<Place>,
     /// Why removals did not succeed, or are not over yet.
     pub(super) removals: Vec<Progress>,
     /// The API server did not answer to one of the requests.
@@ -76,6 +78,7 @@ impl Deed {
             finalized: false,
             teardown: false,
             tried: BTreeSet::new(),
+            doubted: BTreeSet::new(),
             removals: Vec::new(),
             away: None,
         }
@@ -269,6 +272,7 @@ impl Pass {
         self.found[at] = Found::Object(object.clone());
         if unsaid {
             self.note_applied(at, wish, object);
+            self.changed_children = true;
             return Progress::Done;
         }
         if progress == Progress::Done {
@@ -380,15 +384,16 @@ impl Pass {
                     self.changed_children = true;
                     Progress::Done
                 }
-                Err(WriteError::Invalid(message))
-                    if wish.on_immutable == OnImmutable::Recreate
-                        && children::is_immutable(&message)
-                        && self.journal.inventory[at].uid.is_some() =>
-                {
-                    let uid = self.journal.inventory[at].uid.clone().unwrap_or_default();
-                    recreate.push(self.removal(at, uid));
-                    let why = "a field of it cannot be changed; it is deleted and made again";
-                    Progress::Pending(about(&wish, Cause::new("Recreating", why)))
+                Err(WriteError::Invalid(message)) if recreates(&wish, &message) => {
+                    match &deed.standing[*index] {
+                        Progress::Apply { uid: Some(uid), .. } => {
+                            recreate.push(self.removal(at, uid.clone()));
+                            let why =
+                                "a field of it cannot be changed; it is deleted and made again";
+                            Progress::Pending(about(&wish, Cause::new("Recreating", why)))
+                        }
+                        _ => refused(&mut deed, &wish, WriteError::Invalid(message)),
+                    }
                 }
                 Err(error) => refused(&mut deed, &wish, error),
             };
@@ -640,6 +645,10 @@ fn failed(cause: Cause, wish: &Wish) -> Progress {
 pub(super) fn uid_of(object: &Json) -> Option<String> {
     let head = Head::parse(object.as_str()).ok()?;
     Some(head.uid.to_string())
+}
+
+fn recreates(wish: &Wish, message: &str) -> bool {
+    wish.on_immutable == OnImmutable::Recreate && children::is_immutable(message)
 }
 
 /// A request about one child that the server did not do.

@@ -13,6 +13,7 @@ use crate::{
 
 impl Pass {
     pub(super) fn conclude(&mut self, finale: Finale) -> Step {
+        self.note_finalizer();
         if self.must_journal(&finale) {
             self.stage = Stage::Closing(Box::new(finale));
             return self.write_journal();
@@ -103,7 +104,7 @@ impl Pass {
         }
         if !self.dropped.is_empty() {
             let text = format!(
-                "the kind's schema does not know {}; the API server drops it",
+                "not written: {}; a field must be in the kind's schema, and not in the mapping's foreignStatus",
                 self.dropped.join(", ")
             );
             notes.push(warn("FieldsDropped", text));

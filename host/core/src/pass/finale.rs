@@ -52,9 +52,13 @@ impl Finale {
 impl Pass {
     /// Records what must outlive a crash; then the writes that others see.
     pub(super) fn finish(&mut self, mut finale: Finale, now: Time) -> Step {
+        if self.observes() {
+            return self.observed_trouble(finale);
+        }
         // A plugin that gave up on its clean-up holds nobody, where the mapping says so.
         let gave_up = self.verb == Verb::Finalize && finale.outcome == Outcome::Stalled;
-        if gave_up && self.terms.plugin.broken.is_none() {
+        // Once in a pass: what a letting go itself ends in is said as it is.
+        if gave_up && !self.let_go && self.terms.plugin.broken.is_none() {
             if self.releases_broken() {
                 return self.tear_down_now(now);
             }
@@ -163,7 +167,8 @@ impl Pass {
             return self.end(Outcome::Gone, None, None);
         };
         let speechless = finale.status.is_none() && finale.conditions.is_empty();
-        if finale.then == Then::Release && self.verb == Verb::Finalize && speechless {
+        let goes = self.verb == Verb::Finalize && !self.exit;
+        if finale.then == Then::Release && goes && speechless {
             // The object goes with the next request: the host's own word would be a write for nobody.
             return self.after_status(finale, now);
         }
@@ -232,7 +237,7 @@ impl Pass {
         let wish = Wish {
             status: finale.status.as_ref(),
             conditions: &finale.conditions,
-            foreign: &[],
+            foreign: &self.terms.mapping.foreign_status,
         };
         status::compute(
             &object.raw,

@@ -46,16 +46,39 @@ impl Pass {
             .is_some_and(|head| self.is_on(&head))
     }
 
+    /// `before`: the name it had before, where the object may still have it.
+    fn finalizer_record(&self, before: Option<String>) -> FinalizerRecord {
+        FinalizerRecord {
+            name: self.terms.mapping.finalizer.clone(),
+            on_remove: self.terms.mapping.mapping.on_remove,
+            before,
+        }
+    }
+
+    /// A name on record that is not today's.
+    fn old_name(&self) -> Option<&str> {
+        let record = self.journal.finalizer.as_ref()?;
+        record
+            .names()
+            .find(|name| *name != self.terms.mapping.finalizer)
+    }
+
+    /// The record follows the object: a pass may have stopped between the two, and a journal may have been lost.
+    pub(super) fn note_finalizer(&mut self) {
+        let object = self.object.as_ref();
+        let head = object.and_then(|object| Head::parse(object.raw.as_str()).ok());
+        let is_on = |name: &str| {
+            let on = head.as_ref().map(|head| &head.finalizers);
+            on.is_some_and(|on| on.iter().any(|finalizer| finalizer == name))
+        };
+        let before = self.old_name().filter(|name| is_on(name));
+        let record = self.finalizer_record(before.map(str::to_owned));
+        self.journal.finalizer = self.holds_finalizer().then_some(record);
+    }
+
     /// On record first: whoever drains or sweeps finds it there, also after a crash between the two.
     pub(super) fn put_finalizer(&mut self, now: Time) -> Step {
-        let name = self.terms.mapping.finalizer.clone();
-        let before = self.journal.finalizer.as_ref();
-        let before = before.and_then(|record| record.names().find(|old| *old != name));
-        let record = FinalizerRecord {
-            before: before.map(str::to_owned),
-            on_remove: self.terms.mapping.mapping.on_remove,
-            name,
-        };
+        let record = self.finalizer_record(self.old_name().map(str::to_owned));
         if self.journal.finalizer.as_ref() == Some(&record) {
             return self.put_marked(now);
         }
@@ -156,7 +179,11 @@ impl Pass {
         match result {
             Ok(json) => match self.adopt(json) {
                 // One under a name it had before goes too.
-                Ok(()) => self.release(finale, now),
+                Ok(()) if self.holds_finalizer() => {
+                    self.conflicts += 1;
+                    self.release_again(finale, now)
+                }
+                Ok(()) => self.released(finale),
                 Err(error) => self.cluster_failed(&error, None, now),
             },
             // Gone is what it was for.
@@ -190,11 +217,15 @@ impl Pass {
         if fresh.uid != self.uid() {
             return self.went_away(now);
         }
+        self.object = Some(fresh);
+        self.release_again(finale, now)
+    }
+
+    fn release_again(&mut self, finale: Finale, now: Time) -> Step {
         if self.conflicts > MAX_CONFLICTS {
             let why = "others keep writing the finalizers; it is tried again";
             return self.cluster_failed(why, None, now);
         }
-        self.object = Some(fresh);
         self.release(finale, now)
     }
 
@@ -205,7 +236,6 @@ impl Pass {
             end.reads = None;
             return self.tell_and_end(&finale, end);
         }
-        self.journal.finalizer = None;
         self.conclude(Finale {
             then: Then::Nothing,
             ..finale

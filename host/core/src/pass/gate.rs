@@ -1,6 +1,6 @@
 //! What can be said before the plugin is asked.
 
-use super::{Finale, Pass, Stage, Step, StepAction, Verb, WriteError};
+use super::{Finale, Pass, Stage, Step, StepAction, Then, Verb, WriteError};
 use crate::{
     contract::{EventType, Json, Observation, cut},
     mapping::OnExit,
@@ -53,6 +53,10 @@ impl Pass {
             self.forced = true;
         }
         let ours = self.is_on(&head);
+        if self.observes() && (head.is_deleting() || !self.is_selected(&head)) {
+            // Whatever it is waiting for, this mapping does nothing about it.
+            return self.end(Outcome::Unchanged, None, None);
+        }
         if head.is_deleting() {
             if !ours {
                 // No finalizer of ours is on it: others are at work, and it goes without us.
@@ -64,7 +68,9 @@ impl Pass {
         } else if self.terms.plugin.broken.is_some() {
             // Nothing can be said about it; what was said last stands.
             return self.end(Outcome::Unchanged, None, None);
-        } else if self.terms.plugin.finalizes && !ours || ours && self.is_outdated(&head) {
+        } else if !self.observes()
+            && (self.terms.plugin.finalizes && !ours || ours && self.is_outdated(&head))
+        {
             return self.put_finalizer(now);
         }
         self.gather_first(now)
@@ -80,6 +86,13 @@ impl Pass {
                 self.gather_first(now)
             }
             OnExit::Release if ours => self.release(Finale::release(Outcome::Applied), now),
+            _ if self.journal.finalizer.is_some() => {
+                // It is off, and nobody lived to say so.
+                self.conclude(Finale {
+                    then: Then::Nothing,
+                    ..Finale::release(Outcome::Applied)
+                })
+            }
             OnExit::Finalize | OnExit::Release => self.end(Outcome::Unchanged, None, None),
         }
     }

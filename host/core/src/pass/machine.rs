@@ -148,6 +148,9 @@ impl Pass {
         if !unanswered.is_empty() {
             return self.gather_more(unanswered, now);
         }
+        if self.observes() {
+            return self.observed(&decision, &checked);
+        }
         let due = self.due(&checked, now);
         if !due.is_empty() {
             return self.begin_sending(due, now);

@@ -26,6 +26,7 @@ mod finale;
 mod finalizer;
 mod gate;
 mod machine;
+mod observe;
 mod reading;
 mod removals;
 mod sends;
@@ -137,6 +138,8 @@ pub struct Pass {
     verb: Verb,
     /// The object left the selector; it is not being deleted.
     exit: bool,
+    /// The plugin has no say any more: children and finalizer go.
+    let_go: bool,
     /// Token of the annotation that asks for a pass, if it is a new one.
     token: Option<String>,
     /// What was read beside the object, by need.
@@ -357,6 +360,7 @@ impl Pass {
             stage: Stage::Ended,
             verb: Verb::Reconcile,
             exit: false,
+            let_go: false,
             token: None,
             known: Vec::new(),
             found: Vec::new(),

@@ -260,10 +260,10 @@ impl Pass {
                 continue;
             };
             match result {
-                // Gone; or another one has its name, which is not ours.
-                Ok(true)
-                | Err(WriteError::NotFound | WriteError::Conflict | WriteError::Refused(_)) => {
-                    self.gone(&mut deed, at);
+                Ok(true) | Err(WriteError::NotFound) => self.gone(&mut deed, at),
+                // Another one has its name now, or the server has reasons of its own: only a look can tell.
+                Err(error @ (WriteError::Conflict | WriteError::Refused(_))) => {
+                    self.doubt(&mut deed, at, &removal.object, error);
                 }
                 Ok(false) => {
                     self.writes += 1;
@@ -276,17 +276,38 @@ impl Pass {
         self.advance_deed(deed, now)
     }
 
+    /// A removal that the server would not do is tried once more in this pass, after a look.
+    fn doubt(&mut self, deed: &mut Deed, at: usize, object: &ObjectRef, error: WriteError) {
+        let place = place(&self.journal.inventory[at]);
+        if !deed.doubted.insert(place.clone()) {
+            return self.stays(deed, at, object, "deleted", error);
+        }
+        if self.recreated(deed, at).is_some() {
+            return self.gone(deed, at);
+        }
+        self.found[at] = Found::Absent;
+        deed.tried.remove(&place);
+        for (index, deletion) in deed.checked.deletions.iter().enumerate() {
+            if deletion.object == *object {
+                deed.deletions[index] = Progress::Open;
+            }
+        }
+    }
+
+    /// The wish that a child is deleted for, to be made anew.
+    fn recreated(&self, deed: &Deed, at: usize) -> Option<usize> {
+        let mut wishes = deed.checked.wishes.iter();
+        wishes
+            .position(|wish| self.is_place_of(wish, &self.journal.inventory[at]))
+            .filter(|index| matches!(deed.standing[*index], Progress::Pending(_)))
+    }
+
     /// A child that is gone leaves the record; one that is wished for is made anew.
     fn gone(&mut self, deed: &mut Deed, at: usize) {
         self.writes += 1;
         self.child_writes += 1;
         self.changed_children = true;
-        let wished = deed
-            .checked
-            .wishes
-            .iter()
-            .position(|wish| self.is_place_of(wish, &self.journal.inventory[at]))
-            .filter(|index| matches!(deed.standing[*index], Progress::Pending(_)));
+        let wished = self.recreated(deed, at);
         match wished {
             Some(index) if !deed.teardown => {
                 self.journal.inventory[at].uid = None;

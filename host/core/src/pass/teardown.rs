@@ -177,6 +177,7 @@ impl Pass {
 
     /// Without a plugin to ask: the children go, then the finalizer.
     pub(super) fn tear_down_now(&mut self, now: Time) -> Step {
+        self.let_go = true;
         let checked = Checked {
             sends: Vec::new(),
             wishes: Vec::new(),

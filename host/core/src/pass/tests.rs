@@ -2,11 +2,15 @@
 //!
 //! Oracles look at the world (objects, journals, Events, the exporter's ledger), never at what a pass says of itself.
 
+mod asked;
 mod conflicts;
 mod crashes;
 mod driver;
+mod endings;
 mod failures;
 mod families;
+mod histories;
+mod kinship;
 mod lifecycles;
 mod plugins;
 mod rules;

@@ -56,6 +56,8 @@ impl Default for TransportOptions {
 }
 
 type Pipe = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
+/// Opens a pipe whose connection is pinged that often.
+type Opener = Arc<dyn Fn(Duration) -> Pipe + Send + Sync>;
 
 /// The way to one API server. Cheap to clone.
 #[derive(Clone)]
@@ -67,7 +69,7 @@ struct Inner {
     default_namespace: String,
     requests: Pipe,
     slots: Semaphore,
-    open_pipe: Box<dyn Fn() -> Pipe + Send + Sync>,
+    open_pipe: Opener,
     lanes: Mutex<Vec<Lane>>,
 }
 
@@ -112,7 +114,7 @@ impl Transport {
             }
         };
         Ok(Self(Arc::new(Inner {
-            requests: open_pipe(),
+            requests: open_pipe(options.keep_alive),
             slots: Semaphore::new(options.in_flight.max(1)),
             lanes: Mutex::new(Vec::new()),
             options,
@@ -130,6 +132,28 @@ impl Transport {
             .await
             .map_err(|error| TransportError::Config(error.to_string()))?;
         Self::new(config, options)
+    }
+
+    /// The same way with the same credentials over connections of its own, which no other traffic can hold up.
+    #[must_use]
+    pub fn apart(&self, in_flight: usize, request_timeout: Duration) -> Self {
+        let inner = &self.0;
+        // A dead connection is given up about when the request over it is, so that the next one has another.
+        let keep_alive = inner.options.keep_alive.min(request_timeout / 2);
+        Self(Arc::new(Inner {
+            requests: (inner.open_pipe)(keep_alive),
+            slots: Semaphore::new(in_flight.max(1)),
+            lanes: Mutex::new(Vec::new()),
+            options: TransportOptions {
+                in_flight,
+                request_timeout,
+                keep_alive,
+                ..inner.options.clone()
+            },
+            url: inner.url.clone(),
+            default_namespace: inner.default_namespace.clone(),
+            open_pipe: inner.open_pipe.clone(),
+        }))
     }
 
     /// The API server's address.
@@ -200,7 +224,7 @@ impl Transport {
             return lane.clone();
         }
         let lane = Lane {
-            pipe: (self.0.open_pipe)(),
+            pipe: (self.0.open_pipe)(self.0.options.keep_alive),
             shares: Arc::new(()),
         };
         lanes.push(lane.clone());
@@ -234,11 +258,7 @@ impl std::fmt::Debug for Transport {
 }
 
 /// A maker of pipes: each has a connection of its own, all share credentials (an exec plugin runs once).
-fn pipes<C>(
-    config: Config,
-    tcp: C,
-    options: &TransportOptions,
-) -> Result<Box<dyn Fn() -> Pipe + Send + Sync>, TransportError>
+fn pipes<C>(config: Config, tcp: C, options: &TransportOptions) -> Result<Opener, TransportError>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Send + Unpin + 'static,
@@ -272,8 +292,8 @@ where
     let auth = config.auth_layer().map_err(credentials_error)?;
     let extra = config.extra_headers_layer().map_err(credentials_error)?;
     let base = config.base_uri_layer();
-    let (keep_alive, idle) = (options.keep_alive, options.in_flight);
-    Ok(Box::new(move || {
+    let idle = options.in_flight;
+    Ok(Arc::new(move |keep_alive| {
         let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())

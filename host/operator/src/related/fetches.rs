@@ -61,7 +61,7 @@ impl Fetches {
         }
         let sends = std::slice::from_ref(send);
         let secrets = self.credentials.read(identity, sends).await;
-        let sent = self.outgoing.send_all(sends, &secrets).await;
+        let sent = self.outgoing.send_all(sends, &secrets, None).await;
         let answer = match sent.into_iter().next() {
             Some(Sent::Answered { response, .. }) => Answer::Response(response),
             Some(Sent::Lost(cause) | Sent::NotSent(cause)) => {

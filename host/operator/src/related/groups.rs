@@ -97,9 +97,10 @@ impl Groups {
                 }
             }
             Interest::Marked(mark, _) => {
-                let with = |(_, of): &(&ObjectKey, &Box<str>)| ***of == **mark;
-                for (object, _) in self.marks.iter().filter(with) {
-                    group.look(object, store);
+                for (object, of) in &self.marks {
+                    if **of == **mark {
+                        group.look(object, store);
+                    }
                 }
             }
             _ => {

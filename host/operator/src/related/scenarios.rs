@@ -75,7 +75,13 @@ impl Play {
         .await;
         let transport = server.transport(TransportOptions::default());
         let outgoing = Outgoing::new(4).unwrap();
-        let (related, wakes) = Related::start(transport, outgoing, options);
+        let credentials = Credentials::new(Api::new(transport.clone()), "host");
+        let (related, wakes) = Related::start(
+            transport,
+            Arc::new(outgoing),
+            Arc::new(credentials),
+            options,
+        );
         Self {
             related,
             wakes,
@@ -119,7 +125,7 @@ impl Play {
 
     /// The names of a single reading's objects, or its trouble's reason.
     async fn read(&self, of: u32, reading: &Reading) -> String {
-        let reads = needs_of(&[reading.clone()]);
+        let reads = needs_of(std::slice::from_ref(reading));
         let gathered = self.gather(of, &reads).await;
         self.related.subscribe(&reader(&key(of)), &reads);
         names(&gathered.answers[0])

@@ -20,13 +20,15 @@ const UNREADABLE: Span = Span::from_secs(30);
 impl Supervisor {
     /// Starts every pass that may run now.
     pub(super) fn dispatch(&mut self) {
-        if self.stopping {
+        if self.stopping || !self.ownership.may_begin() {
             return;
         }
         while let Some(job) = self.queue.pop(clock::now()) {
             let key = job.key.clone();
             match self.assignment(job) {
                 Ok(assignment) => {
+                    self.ownership
+                        .begun(key.mapping, &assignment.terms.mapping.name);
                     tokio::spawn(worker::run(
                         self.shop.clone(),
                         assignment,
@@ -60,6 +62,10 @@ impl Supervisor {
             .serving
             .clone()
             .ok_or("its mapping does not serve")?;
+        let fence = self
+            .ownership
+            .fence(name)
+            .ok_or("its mapping is another replica's")?;
         let object = job.key.object.clone();
         let scope = runtime
             .scopes
@@ -92,6 +98,7 @@ impl Supervisor {
             resource: served.resource.clone(),
             store,
             begin,
+            fence,
         })
     }
 
@@ -138,5 +145,6 @@ impl Supervisor {
             backoff: end.backoff,
         };
         self.queue.finish(key, finish, clock::now());
+        self.ownership.ended(key.mapping);
     }
 }

@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use guesthouse_core::{
     contract::{EventType, Kind},
     identity::Identity,
+    lease::Boot,
     mapping::Mapping,
     object::ObjectKey,
     pass::KindFacts,
@@ -47,6 +48,8 @@ pub(super) struct KindRuntime {
 pub(super) struct Served {
     pub(super) resource: Arc<Resource>,
     pub(super) watch: Watch,
+    /// When its first list was asked for.
+    pub(super) since: Boot,
 }
 
 impl Supervisor {
@@ -163,6 +166,7 @@ impl Supervisor {
                     seed: kind.id.0,
                     ..WatchOptions::default()
                 };
+                let since = clock::boot();
                 let watch = Watch::spawn(
                     kind.id,
                     transport,
@@ -172,7 +176,11 @@ impl Supervisor {
                     options,
                     notices,
                 );
-                kind.served = Some(Served { resource, watch });
+                kind.served = Some(Served {
+                    resource,
+                    watch,
+                    since,
+                });
                 kind.next_look = clock::now().after(PRESENT);
             }
         }
@@ -346,6 +354,9 @@ impl Supervisor {
             .collect();
         for (place, name) in places {
             self.stop_serving(&name);
+            if !self.ownership.owns(&name) {
+                continue;
+            }
             self.tell(
                 &place,
                 EventType::Warning,

@@ -7,6 +7,7 @@
 mod dispatch;
 mod kinds;
 mod mappings;
+mod ownership;
 mod serve;
 mod sweep;
 
@@ -35,12 +36,14 @@ use crate::{
         WatchId, WatchOptions,
     },
     config::Place,
+    leases::{Client, Said},
     plugins::{self, Loaded, SourceWatch},
     related::Wake,
     worker::{Report, Shop},
 };
 use kinds::KindScope;
 use mappings::Runtime;
+use ownership::Ownership;
 
 /// Watch over the ConfigMaps with mappings.
 pub(crate) const CONFIG: WatchId = WatchId(0);
@@ -89,6 +92,7 @@ pub(crate) struct Supervisor {
     /// The last thing told about each place, so that nothing is told twice.
     told: HashMap<(String, String), String>,
     channels: Channels,
+    ownership: Ownership,
     stopping: bool,
 }
 
@@ -107,6 +111,7 @@ pub(crate) struct Inbox {
     loaded: UnboundedReceiver<Loaded>,
     resolved: UnboundedReceiver<Resolved>,
     wakes: UnboundedReceiver<Wake>,
+    leases: UnboundedReceiver<Said>,
 }
 
 /// What the supervisor is made of.
@@ -120,6 +125,8 @@ pub(crate) struct Parts {
     pub(crate) removal_grace: Span,
     /// Keys whose related objects or children changed.
     pub(crate) wakes: UnboundedReceiver<Wake>,
+    /// None: this replica is alone and has every mapping.
+    pub(crate) leases: Option<(Client, UnboundedSender<Said>, UnboundedReceiver<Said>)>,
 }
 
 impl Supervisor {
@@ -152,6 +159,7 @@ impl Supervisor {
             crate::journals::resource(),
             Scope::namespace(parts.namespace.clone()),
         );
+        let (ownership, leases) = Ownership::new(parts.leases);
         let supervisor = Self {
             namespace: parts.namespace,
             transport: parts.transport,
@@ -175,6 +183,7 @@ impl Supervisor {
                 loaded,
                 resolved,
             },
+            ownership,
             stopping: false,
         };
         (
@@ -185,6 +194,7 @@ impl Supervisor {
                 loaded: arrived,
                 resolved: found,
                 wakes: parts.wakes,
+                leases,
             },
         )
     }
@@ -203,11 +213,15 @@ impl Supervisor {
                 Some(loaded) = inbox.loaded.recv() => self.loaded(loaded),
                 Some(resolved) = inbox.resolved.recv() => self.resolved(resolved),
                 Some(Wake(keys)) = inbox.wakes.recv() => self.woken(keys),
+                // After the notices: what a store is told to hold has been noticed by then.
+                Some(said) = inbox.leases.recv() => self.leases_said(said),
                 () = tokio::time::sleep(wait) => {}
             }
             self.tick(clock::now());
         }
         self.drain(inbox).await;
+        self.ownership.close().await;
+        tracing::info!("stopped");
     }
 
     /// No new passes; those that run get their time to end, so that nothing is half done.
@@ -217,6 +231,7 @@ impl Supervisor {
             running = self.queue.running(),
             "stopping: passes that run come to their end"
         );
+        self.leave_mappings();
         let deadline = tokio::time::sleep(DRAIN);
         tokio::pin!(deadline);
         while self.queue.running() > 0 {
@@ -226,9 +241,9 @@ impl Supervisor {
                     return;
                 }
                 Some(report) = inbox.reports.recv() => self.reported(report),
+                Some(said) = inbox.leases.recv() => self.leases_said(said),
             }
         }
-        tracing::info!("stopped");
     }
 
     fn noticed(&mut self, notice: Notice) {
@@ -248,7 +263,10 @@ impl Supervisor {
             Event::State(state) => {
                 tracing::info!(state = state.name(), "watch over the mappings: {state:?}")
             }
-            _ if self.config_watch.is_synced() => self.configure(),
+            _ if self.config_watch.is_synced() => {
+                self.configure();
+                self.tell_mappings();
+            }
             _ => {}
         }
     }

@@ -12,6 +12,8 @@ use guesthouse_core::{
 };
 use guesthouse_sandbox::Plugin;
 
+use crate::crash;
+
 use super::{
     Supervisor, kind_name,
     kinds::facts,
@@ -39,6 +41,9 @@ impl Supervisor {
 
     /// Brings what serves in line with what is known. Another plugin, basis or schema queues all objects again.
     pub(super) fn refresh_one(&mut self, name: &str) {
+        if !self.ownership.owns(name) {
+            return;
+        }
         let Some(runtime) = self.mappings.get(name) else {
             return;
         };
@@ -116,6 +121,7 @@ impl Supervisor {
         let Some(runtime) = self.mappings.get_mut(name) else {
             return;
         };
+        crash::pass("during-swap-publish");
         runtime.serving = Some(serving);
         let place = runtime.place.clone();
         if let (true, Some(note)) = (good, note) {

@@ -193,9 +193,7 @@ fn fields_of_anothers_object_are_set_without_force_and_let_go_of_again() -> Resu
             "fields",
         )]);
         scene.patch(WISHES, "wish", json!({"spec": edit})).await?;
-        let told = scene
-            .condition_is(WISHES, "wish", "Ready", "False", "conflict with")
-            .await?;
+        let told = scene.unready(WISHES, "wish", "conflict with").await?;
         ensure!(
             condition(&told, "Ready")["message"]
                 .to_string()
@@ -246,7 +244,7 @@ fn a_change_of_an_immutable_field_is_told_or_makes_the_child_anew_as_asked() -> 
             .await?;
         // The same address cannot be had twice; the immutable one is refused before that.
         scene
-            .condition_is(WISHES, "wish", "Ready", "False", "the child Service told")
+            .unready(WISHES, "wish", "the child Service told")
             .await?;
         let recreated =
             |s: &Value| s["metadata"]["uid"] != anew && s["spec"]["clusterIP"] == "10.96.77.77";
@@ -482,9 +480,7 @@ fn what_may_not_be_asked_for_is_refused_before_anything_is_made() -> Result<()> 
             scene
                 .wish(name, wish([map("good", "good", json!({})), bad]))
                 .await?;
-            scene
-                .condition_is(WISHES, name, "Ready", "False", message)
-                .await?;
+            scene.unready(WISHES, name, message).await?;
             ensure!(
                 scene
                     .api
@@ -521,9 +517,7 @@ fn a_child_that_the_server_refuses_is_told_and_tried_again_and_holds_up_no_other
                 ]),
             )
             .await?;
-        let told = scene
-            .condition_is(WISHES, "wish", "Ready", "False", "exceeded quota")
-            .await?;
+        let told = scene.unready(WISHES, "wish", "exceeded quota").await?;
         ensure!(condition(&told, "Stalled").is_null(), "{told}");
         scene.read(CONFIG_MAPS, "map").await?;
         scene.delete(quotas, "none").await?;
@@ -542,7 +536,7 @@ async fn serve(scene: &Scene<'_>, granted: &[Resource]) -> Result<Host> {
 
 /// These are all the children there shall be.
 fn wish<const N: usize>(children: [Value; N]) -> Value {
-    json!({"reconcile": {"children": children}})
+    json!({"reconcile": {"children": children.to_vec()}})
 }
 
 fn map(id: &str, name: &str, data: Value) -> Value {

@@ -41,7 +41,7 @@ fn two_hosts_at_once_hinder_each_other_and_make_no_report_twice() -> Result<()> 
         scene.map_report_jobs().await?;
         create(scene, 60).await?;
         scene.exporter.delay(30);
-        let _hosts = [scene.host()?, scene.host()?];
+        let _hosts = ["a", "b"].map(|name| scene.host_with(&Arguments::replica(name)));
         for job in scene.drained(60).await? {
             ensure!(
                 job["status"]["phase"] == "Done" && label(&job) == "done",

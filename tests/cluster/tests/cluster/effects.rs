@@ -25,9 +25,7 @@ fn a_credential_reaches_the_receiver_and_stands_nowhere_else() -> Result<()> {
             .await?;
         // The Secret is missing: that is said, nothing is sent, and it goes on when it comes.
         let missing = "the credential in the Secret token, key value, cannot be used";
-        scene
-            .condition_is(WISHES, "wish", "Ready", "False", missing)
-            .await?;
+        scene.unready(WISHES, "wish", missing).await?;
         ensure!(receiver.requests().is_empty());
         let secret = json!({"metadata": {"name": "token"}, "data": {"value": TOKEN_BASE64}});
         scene.api.create(SECRETS, &scene.home, secret).await?;
@@ -137,9 +135,7 @@ fn receipts_go_with_their_object_and_another_request_under_the_same_key_is_refus
                 json!({"spec": {"reconcile": {"http": [request]}}}),
             )
             .await?;
-        let told = scene
-            .condition_is(WISHES, "wish", "Ready", "False", "key")
-            .await?;
+        let told = scene.unready(WISHES, "wish", "key").await?;
         ensure!(condition(&told, "Ready")["reason"] == "BadOutput", "{told}");
         ensure!(receiver.requests().len() == 1);
         scene.delete(WISHES, "wish").await?;

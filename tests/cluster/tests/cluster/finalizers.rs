@@ -45,9 +45,7 @@ fn finalizers_of_others_stay_whatever_their_place_and_are_never_put_on_again() -
             .await?;
         scene.delete(WISHES, "wish").await?;
         let waits = "the plugin has not finished its clean-up";
-        scene
-            .condition_is(WISHES, "wish", "Ready", "False", waits)
-            .await?;
+        scene.unready(WISHES, "wish", waits).await?;
         // Others come and go while we wait.
         let third = json!({"metadata": {"finalizers": [FINALIZER, FOREIGN]}});
         scene.patch(WISHES, "wish", third).await?;
@@ -83,9 +81,7 @@ fn a_finalizer_that_is_not_ready_to_go_says_what_it_waits_for_and_survives_resta
         wish(scene, "wish", json!({"unfinished": true})).await?;
         scene.delete(WISHES, "wish").await?;
         let waits = format!("the finalizer {FINALIZER} stays until it has");
-        let wish = scene
-            .condition_is(WISHES, "wish", "Ready", "False", &waits)
-            .await?;
+        let wish = scene.unready(WISHES, "wish", &waits).await?;
         ensure!(
             condition(&wish, "Ready")["reason"] == "Finalizing",
             "{wish}"

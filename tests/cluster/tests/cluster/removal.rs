@@ -20,9 +20,7 @@ fn a_removed_mapping_lets_go_of_its_objects_and_leaves_their_children() -> Resul
         scene.wish("hanging", hanging).await?;
         held(scene, "hanging", true).await?;
         scene.delete(WISHES, "hanging").await?;
-        scene
-            .condition_is(WISHES, "hanging", "Ready", "False", "clean-up")
-            .await?;
+        scene.unready(WISHES, "hanging", "clean-up").await?;
 
         unmap(scene).await?;
         held(scene, "wish", false).await?;

@@ -74,12 +74,17 @@ pub(super) struct Sim {
     pub(super) requests: usize,
     /// Which of them goes wrong, and how.
     pub(super) ill: Option<(usize, Ill)>,
+    /// What is being asked now reads, or takes something away.
+    is_read: bool,
+    is_removal: bool,
     /// Where the reconciled object is.
     pub(super) at: ObjectKey,
     pub(super) crashes: VecDeque<Crash>,
     pub(super) faults: Vec<(&'static str, Fault)>,
     /// What the store shows in place of the truth.
     pub(super) store: Option<(Option<Json>, Vec<StoredJournal>)>,
+    /// How many requests each step holds.
+    pub(super) sizes: Vec<usize>,
     /// Steps by name, and as whom.
     pub(super) steps: Vec<(&'static str, Identity)>,
     pub(super) calls: Vec<Observation>,
@@ -169,10 +174,13 @@ impl Sim {
             finalize: plugin,
             requests: 0,
             ill: None,
+            is_read: false,
+            is_removal: false,
             at: at.clone(),
             crashes: VecDeque::new(),
             faults: Vec::new(),
             store: None,
+            sizes: Vec::new(),
             steps: Vec::new(),
             calls: Vec::new(),
             verbs: Vec::new(),
@@ -319,6 +327,7 @@ impl Sim {
         let (mut pass, mut step) = Pass::start(self.terms.clone(), begin, self.now);
         loop {
             self.steps.push((step.action.name(), step.identity.clone()));
+            self.sizes.push(size(&step.action));
             self.since_start += 1;
             let crash = self
                 .crashes
@@ -358,6 +367,8 @@ impl Sim {
             Some(Fault::Lose) => lose = true,
             Some(Fault::Meanwhile(edit)) => edit(&mut self.cluster),
         }
+        self.is_read = matches!(name, "read" | "look");
+        self.is_removal = matches!(name, "remove" | "drop-journal" | "delete-self");
         let told = match step.action {
             StepAction::Read => Told::Object(self.request(|sim| Ok(sim.cluster.read(key)))),
             StepAction::Call(verb, observation) => {
@@ -440,6 +451,11 @@ impl Sim {
             _ => None,
         };
         match ill {
+            // Not there means that somebody else was faster.
+            Some(Ill::Refused(WriteError::NotFound)) if self.is_removal => {
+                make(self).and(Err(WriteError::NotFound))
+            }
+            Some(Ill::Refused(WriteError::NotFound)) if self.is_read => make(self),
             Some(Ill::Refused(error)) => Err(error),
             Some(Ill::Lost) => make(self).and(Err(unavailable(None))),
             None => make(self),
@@ -455,7 +471,10 @@ impl Sim {
         let answer = self.request(make);
         match &answer {
             Ok(_) => self.cluster.things.acknowledge(place),
-            Err(_) => self.cluster.things.changed.push(place.clone()),
+            Err(_) if self.cluster.things.is_ahead(place) => {
+                self.cluster.things.changed.push(place.clone());
+            }
+            Err(_) => {}
         }
         answer
     }
@@ -531,6 +550,15 @@ fn wakes(reads: &Gather, place: &Place) -> bool {
         named && reading.source.kind().is_some_and(of_kind)
     };
     reads.children.iter().any(is_child) || reads.readings.iter().any(is_read)
+}
+
+fn size(action: &StepAction) -> usize {
+    match action {
+        StepAction::Send(batch) => batch.len(),
+        StepAction::Apply(batch) => batch.len(),
+        StepAction::Remove(batch) => batch.len(),
+        _ => 1,
+    }
 }
 
 /// Of a batch, what was done before the host stopped.

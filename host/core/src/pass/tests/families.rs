@@ -314,7 +314,7 @@ pub(super) fn restless(seen: &Observation) -> Said {
 }
 
 /// A ConfigMap, and a request once it is there.
-pub(super) fn announcer(seen: &Observation) -> Said {
+pub(super) fn announcer(_: &Observation) -> Said {
     let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 1}});
     let mut announce = effect("announce", None, "http://exporter/announce");
     announce.after = vec!["web".into()];
@@ -327,7 +327,7 @@ pub(super) fn announcer(seen: &Observation) -> Said {
 }
 
 /// Asks for its own deletion once it is done.
-pub(super) fn mayfly(seen: &Observation) -> Said {
+pub(super) fn mayfly(_: &Observation) -> Said {
     let delete = crate::contract::Delete {
         object: ObjectRef {
             kind: kind("batch.acme.io/v1", "ReportJob"),
@@ -342,7 +342,6 @@ pub(super) fn mayfly(seen: &Observation) -> Said {
         after: vec!["a".into()],
         action: Action::Delete(delete),
     };
-    let _ = seen;
     said(Decision {
         status: replace(json!({"phase": "Done"})),
         effects: vec![own, end],

@@ -73,7 +73,6 @@ pub(super) struct Things {
     /// Changes nobody was told of yet.
     pub(super) changed: Vec<Place>,
     version: u64,
-    lookups: usize,
 }
 
 impl Things {
@@ -95,12 +94,17 @@ impl Things {
             .filter_map(|(place, slot)| Some((place, slot.states.last()?.as_ref()?)))
     }
 
-    pub(super) fn count(&self, name: &str) -> Count {
-        self.counts.get(name).copied().unwrap_or_default()
+    /// Children with this mark that no garbage collector takes with their owner.
+    pub(super) fn beyond(&self, namespace: &str, mark: &str) -> Vec<String> {
+        let theirs = |(place, object): &(&Place, &Value)| {
+            place.2 != namespace && object["metadata"]["labels"][OWNER_LABEL] == mark
+        };
+        let left = self.all().filter(theirs);
+        left.map(|(place, _)| place.3.clone()).collect()
     }
 
-    pub(super) fn lookups(&self) -> usize {
-        self.lookups
+    pub(super) fn count(&self, name: &str) -> Count {
+        self.counts.get(name).copied().unwrap_or_default()
     }
 
     fn put(&mut self, place: &Place, mut state: Option<Value>) {
@@ -207,6 +211,12 @@ impl Things {
         }
     }
 
+    /// Whether something happened that the host was not told of.
+    pub(super) fn is_ahead(&self, place: &Place) -> bool {
+        let slot = self.slots.get(place);
+        slot.is_some_and(|slot| slot.known + 1 < slot.states.len())
+    }
+
     /// A host that starts lists everything.
     pub(super) fn listed(&mut self) {
         self.changed.clear();
@@ -288,7 +298,8 @@ impl Things {
         match &removal.way {
             Way::Delete => {
                 self.counts.entry(object.name.clone()).or_default().deletes += 1;
-                self.deleted.push(found);
+                // With a late store nobody can tell who took the child over meanwhile; its uid is all there is to go by.
+                self.deleted.extend((self.lag == 0).then_some(found));
                 Ok(self.begin_deletion(&place))
             }
             Way::Unmark(patch) => {
@@ -308,7 +319,6 @@ impl Things {
     }
 
     pub(super) fn look(&mut self, object: &ObjectRef, own: &str) -> Result<Looked, WriteError> {
-        self.lookups += 1;
         self.served(&object.kind)?;
         let place = place(
             &object.kind,
@@ -379,8 +389,9 @@ impl Things {
         };
         let lost = |place: &Place, object: &Value| {
             let owners = object["metadata"]["ownerReferences"].as_array();
+            let going = !object["metadata"]["deletionTimestamp"].is_null();
             owners.is_some_and(|owners| {
-                !owners.is_empty() && !owners.iter().any(|owner| lives(owner, &place.2))
+                !going && !owners.is_empty() && !owners.iter().any(|owner| lives(owner, &place.2))
             })
         };
         let all = self.all().filter(|(place, object)| lost(place, object));

@@ -4,13 +4,20 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{
-    driver::{GRANTS, START, terms},
+    driver::{START, with},
+    families::{child, config, need},
     plugins::effect,
     world::key,
 };
 use crate::{
-    contract::{Body, Cause, Decision, Failure, FailureKind, Json, Reply, Response, Status, Wake},
-    pass::{Begin, Carry, Pass, Sent, StepAction, Told, WriteError},
+    contract::{
+        Answer, Body, Cause, Decision, Failure, FailureKind, Json, Mode, Objects, OnDelete,
+        OnImmutable, Ownership, Reply, Response, Status, Wake,
+    },
+    pass::{
+        Begin, Carry, Found, Gathered, Looked, Pass, PluginFacts, Sent, StepAction, Told,
+        WriteError,
+    },
     refusal::{Refusal, RefusalKind},
     units::Span,
 };
@@ -23,6 +30,9 @@ fn json_text() -> impl Strategy<Value = Json> {
         6 => (1..9u32).prop_map(move |version| object("u", &version.to_string(), 1)),
         2 => (1..4i64).prop_map(move |generation| object("u", "7", generation)),
         1 => Just(object("other", "9", 1)),
+        3 => Just(Json::trusted(r#"{"metadata":{"namespace":"ns","name":"job","uid":"u","resourceVersion":"8","generation":2,"deletionTimestamp":"2026-01-01T00:00:00Z","finalizers":["guesthouse.dev/report-jobs"]},"status":{}}"#)),
+        1 => Just(Json::trusted(r#"{"metadata":{"namespace":"ns","name":"job","uid":"u","resourceVersion":"8","generation":1,"labels":{"off":"1"},"finalizers":["guesthouse.dev/report-jobs"]}}"#)),
+        1 => Just(Json::trusted(r#"{"metadata":{"namespace":"ns","name":"job","uid":"u","resourceVersion":"8","generation":1,"finalizers":["guesthouse.dev/report-jobs"]}}"#)),
         1 => Just(Json::trusted("{}")),
         1 => Just(Json::trusted("no json")),
         1 => Just(Json::trusted(r#"{"metadata":{"uid":"u"},"status":{"conditions":7}}"#)),
@@ -35,6 +45,9 @@ fn write_error() -> impl Strategy<Value = WriteError> {
         1 => Just(WriteError::NotFound),
         1 => Just(WriteError::Invalid("i".into())),
         1 => Just(WriteError::Forbidden("f".into())),
+        1 => Just(WriteError::Refused("r".into())),
+        1 => Just(WriteError::Invalid("field is immutable".into())),
+        1 => Just(WriteError::NoSuchKind("k".into())),
         1 => any::<Option<u64>>().prop_map(|span| WriteError::Unavailable { message: "u".into(), retry_after: span.map(Span) }),
     ]
 }
@@ -64,19 +77,68 @@ fn decision() -> impl Strategy<Value = Decision> {
         Just(Wake::At("1970-01-01T00:00:00Z".into())),
         Just(Wake::At("never".into())),
     ]);
-    (sends, status, wake, any::<bool>()).prop_map(|(sends, status, wake, label)| Decision {
-        effects: sends
-            .into_iter()
-            .map(|(id, key, url)| effect(&id, key.as_deref(), &url))
-            .collect(),
-        status: status.map(|text| Status::Replace(Json::trusted(text))),
-        labels: label
-            .then(|| ("l".to_owned(), Some("v".to_owned())))
-            .into_iter()
-            .collect(),
-        wake,
-        ..Decision::default()
-    })
+    let children = proptest::collection::vec(applied(), 0..4);
+    let needs = proptest::collection::vec("[xyz]", 0..3);
+    let flags = (any::<bool>(), any::<bool>(), proptest::bool::weighted(0.3));
+    (sends, status, wake, flags, children, needs).prop_map(
+        |(sends, status, wake, (label, complete, finalized), children, needs)| Decision {
+            effects: sends
+                .into_iter()
+                .map(|(id, key, url)| effect(&id, key.as_deref(), &url))
+                .chain(children)
+                .collect(),
+            complete,
+            finalized,
+            needs: needs.iter().map(|name| need(name, name)).collect(),
+            status: status.map(|text| Status::Replace(Json::trusted(text))),
+            labels: label
+                .then(|| ("l".to_owned(), Some("v".to_owned())))
+                .into_iter()
+                .collect(),
+            wake,
+            ..Decision::default()
+        },
+    )
+}
+
+/// A child of any kind of wish; ids and places meet often.
+fn applied() -> impl Strategy<Value = crate::contract::Effect> {
+    let ownership = prop_oneof![Just(Ownership::Owned), Just(Ownership::Adopt)];
+    let mode = prop_oneof![Just(Mode::Keep), Just(Mode::Once)];
+    let immutable = prop_oneof![Just(OnImmutable::Fail), Just(OnImmutable::Recreate)];
+    let delete = prop_oneof![Just(OnDelete::Delete), Just(OnDelete::Orphan)];
+    let how = (ownership, mode, immutable, delete);
+    ("[cd]", "[efgh]", any::<bool>(), any::<bool>(), how).prop_map(
+        |(id, name, far, later, (ownership, mode, on_immutable, on_delete))| {
+            let mut object = config(&name, json!(1));
+            if far {
+                object["metadata"]["namespace"] = "other".into();
+            }
+            let after: &[&str] = if later && id == "d" { &["c"] } else { &[] };
+            child(&id, after, object, |apply| {
+                (apply.ownership, apply.mode) = (ownership, mode);
+                (apply.on_immutable, apply.on_delete) = (on_immutable, on_delete);
+            })
+        },
+    )
+}
+
+/// What stands where a child is to be: ours by one of two marks, somebody else's, on its way out, or no object at all.
+fn standing() -> impl Strategy<Value = Option<Json>> {
+    let mark = crate::children::owner_mark("report-jobs", &crate::object::Uid::new("u"));
+    let ours = move |uid: &str, going: bool| {
+        let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "e", "namespace": "ns", "uid": uid, "resourceVersion": "3", "labels": {"guesthouse.dev/owner": mark}}});
+        if going {
+            object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }
+        Some(Json::of(&object).unwrap())
+    };
+    prop_oneof![
+        Just(None),
+        ("[12]", proptest::bool::weighted(0.2)).prop_map(move |(uid, going)| ours(&uid, going)),
+        Just(Some(Json::trusted(r#"{"metadata":{"uid":"9"}}"#))),
+        Just(Some(Json::trusted("no json"))),
+    ]
 }
 
 fn reply() -> impl Strategy<Value = Result<Reply, Refusal>> {
@@ -131,6 +193,8 @@ struct Answers {
     other: usize,
     told: [Told; 6],
     sent: Vec<Sent>,
+    children: Vec<Option<Json>>,
+    results: Vec<Result<bool, WriteError>>,
     later: u64,
 }
 
@@ -142,14 +206,27 @@ fn answers() -> impl Strategy<Value = Answers> {
         answered(json_text()),
         proptest::collection::vec(sent(), 0..4),
     );
+    let beside = (
+        proptest::collection::vec(standing(), 3),
+        proptest::collection::vec(answered(any::<bool>()), 3),
+    );
     (
         proptest::bool::weighted(0.95),
         0..6usize,
         told,
         0..100_000u64,
+        beside,
     )
         .prop_map(
-            |(fits, other, (object, reply, journaled, written, sent), later)| Answers {
+            |(
+                fits,
+                other,
+                (object, reply, journaled, written, sent),
+                later,
+                (children, results),
+            )| Answers {
+                children,
+                results,
                 fits,
                 other,
                 told: [
@@ -180,24 +257,79 @@ fn fitting(action: &StepAction, answers: &Answers) -> Told {
             let all = answers.sent.iter().cloned().chain(std::iter::repeat(some));
             return Told::Sent(all.take(sends.len()).collect());
         }
-        StepAction::Patch(_) | StepAction::Status(_) => 4,
+        StepAction::Patch(_) | StepAction::Status(_) | StepAction::Finalizer(_) => 4,
         StepAction::Tell(_) | StepAction::End(_) => 5,
-        _ => 5,
+        StepAction::Gather(gather) => {
+            let empty = || {
+                let (items, truncated) = (Vec::new(), false);
+                Answer::Objects(Objects { items, truncated })
+            };
+            let found = |child: &Option<Json>| child.clone().map_or(Found::Absent, Found::Object);
+            let children = answers.children.iter().map(found).cycle();
+            return Told::Gathered(Gathered {
+                answers: gather.readings.iter().map(|_| empty()).collect(),
+                children: children.take(gather.children.len()).collect(),
+            });
+        }
+        StepAction::Look(objects) => {
+            let looked = |(result, object): (&Result<bool, WriteError>, &Option<Json>)| {
+                result.clone().map(|namespaced| Looked {
+                    namespaced,
+                    namespace: if namespaced {
+                        "ns".into()
+                    } else {
+                        String::new()
+                    },
+                    object: object.clone(),
+                })
+            };
+            let all = answers
+                .results
+                .iter()
+                .zip(&answers.children)
+                .map(looked)
+                .cycle();
+            return Told::Looked(all.take(objects.len()).collect());
+        }
+        StepAction::Apply(writes) => {
+            let none = || Json::trusted(r#"{"metadata":{"uid":"1","resourceVersion":"5"}}"#);
+            let applied = |(result, object): (&Result<bool, WriteError>, &Option<Json>)| {
+                result.clone().map(|_| object.clone().unwrap_or_else(none))
+            };
+            let all = answers
+                .results
+                .iter()
+                .zip(&answers.children)
+                .map(applied)
+                .cycle();
+            return Told::Applied(all.take(writes.len()).collect());
+        }
+        StepAction::Remove(removals) => {
+            let all = answers.results.iter().cloned().cycle();
+            return Told::Removed(all.take(removals.len()).collect());
+        }
+        StepAction::DeleteSelf { .. } => return Told::Removed(vec![answers.results[0].clone()]),
     };
     answers.told[index].clone()
 }
 
-/// A pass of at most five calls, three conflicts and a refusal cannot take more steps than this.
-const MOST: usize = 60;
+/// A pass of at most five calls, four waves, three conflicts and a refusal cannot take more steps than this.
+const MOST: usize = 90;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn a_pass_ends_whatever_it_is_told(object in proptest::option::of(json_text()), forced: bool, all in proptest::collection::vec(answers(), 1..20)) {
+    fn a_pass_ends_whatever_it_is_told(object in proptest::option::of(json_text()), forced: bool, release: bool, facts in (any::<bool>(), proptest::bool::weighted(0.1)), all in proptest::collection::vec(answers(), 1..20)) {
         let mut now = START;
         let begin = Begin { key: key("job"), object, journals: Vec::new(), carry: Carry::default(), forced };
-        let (mut pass, mut step) = Pass::start(terms(GRANTS, "sha256:0"), begin, now);
+        let facts = PluginFacts {
+            finalizes: facts.0,
+            needs: vec![need("x", "x")],
+            broken: facts.1.then(|| "b".to_owned()),
+        };
+        let members = if release { ", onBroken: release, onExit: finalize" } else { "" };
+        let (mut pass, mut step) = Pass::start(with(members, "!off", facts), begin, now);
         let mut steps = 0;
         for answers in all.iter().cycle() {
             let StepAction::End(end) = &step.action else {

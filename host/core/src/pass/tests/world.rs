@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use super::things::Things;
 use crate::{
+    children::owner_mark,
     contract::{Body, Cause, Json, Response},
     journal::Journal,
-    object::ObjectKey,
+    object::{ObjectKey, Uid},
     pass::{FinalizerWrite, JournalWrite, Note, ObjectWrite, Sent, StoredJournal, WriteError},
     plan::{MetaPatch, Send},
     time::Time,
@@ -25,6 +26,8 @@ pub(super) struct Cluster {
     objects: BTreeMap<ObjectKey, Value>,
     /// Everything else.
     pub(super) things: Things,
+    /// What an invariant of the server's side does not allow, as it happened.
+    pub(super) wrongs: Vec<String>,
     /// Name, version and JSON text.
     pub(super) journals: BTreeMap<String, (u64, String)>,
     pub(super) events: Vec<Note>,
@@ -158,6 +161,14 @@ impl Cluster {
             meta.as_object_mut().unwrap().remove("finalizers");
         }
         self.writes.push("finalizer");
+        let uid = Uid::new(meta["uid"].as_str().unwrap());
+        if !write.put {
+            let left = self
+                .things
+                .beyond(key.namespace(), &owner_mark("report-jobs", &uid));
+            let wrong = |name| format!("the finalizer went before the child {name}");
+            self.wrongs.extend(left.into_iter().map(wrong));
+        }
         if going && empty {
             self.vanish(key);
             return Ok(Json::of(&object).unwrap());
@@ -217,6 +228,11 @@ impl Cluster {
         write: &ObjectWrite<Value>,
     ) -> Result<Json, WriteError> {
         let mut object = self.current(key, &write.uid, &write.version)?;
+        let generation = |status: &Value| status["observedGeneration"].as_i64().unwrap_or(-1);
+        if generation(&write.body) < generation(&object["status"]) {
+            self.wrongs
+                .push(format!("the generation in {} fell", write.body));
+        }
         object["status"] = write.body.clone();
         self.writes.push("status");
         Ok(self.store(key, object))

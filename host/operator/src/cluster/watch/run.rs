@@ -20,6 +20,7 @@ use crate::cluster::request::page;
 use crate::cluster::resource::{Resource, encode};
 use crate::cluster::store::Store;
 use crate::cluster::transport::{Lane, Transport, unreachable};
+use crate::crash;
 
 /// What is watched, and by which way.
 pub(super) struct Target {
@@ -124,7 +125,12 @@ impl Runner {
         path.push_str(&self.course.lifetime().to_string());
         match from {
             // Without a version, NotOlderThan means: at least as new as now.
-            None => path.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),
+            None => {
+                path.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
+                if crash::is_mutant("list-from-cache") {
+                    path.push_str("&resourceVersion=0");
+                }
+            }
             Some(version) => {
                 path.push_str("&resourceVersion=");
                 encode(&mut path, version);

@@ -286,6 +286,7 @@ fn fetch(url: String, fresh: u32) -> Gather {
         key: None,
         idempotency_key: String::new(),
         at_most_once: false,
+        credential: None,
         fingerprint: request.url.clone(),
         request,
         timeout: Span::from_secs(20),
