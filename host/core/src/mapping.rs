@@ -3,7 +3,7 @@
 //! One key of a labelled ConfigMap holds one mapping as YAML. Reading is strict: an unknown field is an error that lists the
 //! valid ones, and a mapping that does not read as a whole is not read at all, so the last good one stays.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -205,6 +205,15 @@ pub enum PluginSource {
     File(String),
     /// A key under `binaryData` of a ConfigMap in the host's namespace; watched likewise.
     ConfigMap(ConfigMapKey),
+}
+
+impl fmt::Display for PluginSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "in the file {path}"),
+            Self::ConfigMap(at) => write!(f, "in the ConfigMap {}, key {}", at.name, at.key),
+        }
+    }
 }
 
 /// One key of a ConfigMap.
