@@ -22,7 +22,11 @@ pub(crate) struct Args {
 }
 
 /// Plugins that bring a definition, which is committed beside them: folder, file.
-const PLUGINS: &[(&str, &str)] = &[("report-job", "report_job.wasm")];
+const PLUGINS: &[(&str, &str)] = &[
+    ("report-job", "report_job.wasm"),
+    ("provision-request", "provision_request.wasm"),
+    ("website", "website.wasm"),
+];
 
 /// Characters in a line of a help text.
 const WIDTH: usize = 100;

@@ -4,6 +4,8 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use guesthouse_core::units::Span;
+
 use crate::{crd, drain, exit, render, run, schema};
 
 #[derive(Parser)]
@@ -89,6 +91,9 @@ pub(crate) struct RunArgs {
     /// Requests to the API server in flight at once.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) api_in_flight: u16,
+    /// How long a mapping must be gone before its finalizers are taken off; for tests.
+    #[arg(long, hide = true, default_value = "60s", value_parser = str::parse::<Span>)]
+    pub(crate) removal_grace: Span,
     /// Where compiled plugins are kept [default: compiled anew at each start].
     #[arg(long, env = "GUESTHOUSE_CACHE_DIR")]
     pub(crate) cache: Option<PathBuf>,

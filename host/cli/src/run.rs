@@ -17,6 +17,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         concurrency: args.concurrency.into(),
         http_in_flight: args.http_in_flight.into(),
         api_in_flight: args.api_in_flight.into(),
+        removal_grace: args.removal_grace,
         cache: args.cache.clone(),
         compiler: Some(
             std::env::current_exe().context("finding this program to compile plugins with")?,

@@ -142,6 +142,18 @@ pub struct FinalizerRecord {
     /// What is done with it when the mapping is removed. The mapping itself may be gone by then.
     #[serde(default)]
     pub on_remove: OnRemove,
+    /// The name it had before the mapping gave it another one; it may still be on the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+}
+
+impl FinalizerRecord {
+    /// Every name of ours that may be on the object.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.name)
+            .chain(&self.before)
+            .map(String::as_str)
+    }
 }
 
 /// Failed passes in a row.

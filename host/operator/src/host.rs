@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use guesthouse_core::units::Span;
 use guesthouse_sandbox::{CacheAt, CacheKey, Compiler, Sandbox, SandboxError, Settings};
 
 use crate::{
@@ -35,6 +36,8 @@ pub struct HostOptions {
     pub http_in_flight: usize,
     /// Requests to the API server in flight at once.
     pub api_in_flight: usize,
+    /// How long a mapping must be gone before its finalizers are taken off its objects.
+    pub removal_grace: Span,
     /// Where compiled plugins are kept; none: compiled anew at each start.
     pub cache: Option<PathBuf>,
     /// The program that compiles plugins as a child (`PROGRAM compile`); none: in this process.
@@ -50,6 +53,7 @@ impl Default for HostOptions {
             concurrency: 32,
             http_in_flight: 64,
             api_in_flight: 16,
+            removal_grace: Span::from_secs(60),
             cache: None,
             compiler: None,
             leases: Some(LeaseOptions::default()),
@@ -131,6 +135,7 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
         namespace: namespace.clone(),
         discovery,
         concurrency: options.concurrency.max(1),
+        removal_grace: options.removal_grace,
         transport,
         sandbox,
         wakes,

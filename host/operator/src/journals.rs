@@ -179,19 +179,10 @@ impl Journals {
         found.collect()
     }
 
-    /// Mappings that have a finalizer on some object, by what the journals say.
-    pub fn finalizing(&self) -> BTreeSet<String> {
+    /// The journals that have a finalizer on record.
+    pub fn finalizing(&self) -> Vec<StoredJournal> {
         let all = self.stored().into_iter();
         all.filter(|stored| stored.journal.finalizer.is_some())
-            .map(|stored| stored.journal.mapping)
-            .collect()
-    }
-
-    /// The journals of a mapping that have a finalizer on record.
-    pub fn finalizing_of(&self, mapping: &str) -> Vec<StoredJournal> {
-        let all = self.stored().into_iter();
-        all.filter(|stored| stored.journal.mapping == mapping)
-            .filter(|stored| stored.journal.finalizer.is_some())
             .collect()
     }
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use guesthouse_core::{
     identity::Identity,
     journal::{FinalizerRecord, Subject},
-    mapping::OnRemove,
     object::Head,
     pass::{JournalWrite, StoredJournal, WriteError, removal_patch},
 };
@@ -52,18 +51,11 @@ impl Sweeper {
         }
     }
 
-    /// Releases every object of a mapping that is gone; what fails is tried again in the next round.
-    pub(crate) async fn drain(&self, mapping: &str) {
-        for stored in self.journals.finalizing_of(mapping) {
+    /// Releases objects that no mapping is about any more; what fails is tried again in the next round.
+    pub(crate) async fn drain(&self, left: Vec<StoredJournal>) {
+        for stored in left {
             let object = whose(&stored.journal.object);
-            let kept = stored
-                .journal
-                .finalizer
-                .as_ref()
-                .is_some_and(|record| record.on_remove == OnRemove::Keep);
-            if kept {
-                continue;
-            }
+            let mapping = stored.journal.mapping.clone();
             match self.release(stored).await {
                 Ok(released) => tracing::info!(mapping, object, ?released, "finalizer"),
                 Err(why) => {
@@ -116,11 +108,29 @@ impl Sweeper {
             .map_err(|error| format!("looking for its kind: {error}"))
     }
 
+    /// Takes every name of ours off; the last one decides what came of it.
     async fn take_off(
         &self,
         resource: &Resource,
         subject: &Subject,
         finalizer: &FinalizerRecord,
+    ) -> Result<Released, String> {
+        let mut off = false;
+        for name in finalizer.names() {
+            match self.take_off_one(resource, subject, name).await? {
+                Released::Off => off = true,
+                Released::Gone => return Ok(Released::Gone),
+                Released::NotOn | Released::Kept => {}
+            }
+        }
+        Ok(if off { Released::Off } else { Released::NotOn })
+    }
+
+    async fn take_off_one(
+        &self,
+        resource: &Resource,
+        subject: &Subject,
+        finalizer: &str,
     ) -> Result<Released, String> {
         let (identity, namespace, name) = (&Identity::Host, &*subject.namespace, &*subject.name);
         for _ in 0..TRIES {
@@ -132,7 +142,7 @@ impl Sweeper {
             if head.uid != subject.uid {
                 return Ok(Released::Gone);
             }
-            let Some(patch) = removal_patch(&raw, &finalizer.name)? else {
+            let Some(patch) = removal_patch(&raw, finalizer)? else {
                 return Ok(Released::NotOn);
             };
             let kind = PatchKind::Json;
@@ -150,10 +160,17 @@ impl Sweeper {
                 )
                 .await;
             match answer.map_err(write_error) {
+                // What was being deleted may have gone with it, and then so does its journal.
+                Ok(_) if head.is_deleting() => {
+                    return match self.api.get(identity, resource, namespace, name).await {
+                        Err(RequestError::NotFound(_)) => Ok(Released::Gone),
+                        _ => Ok(Released::Off),
+                    };
+                }
                 Ok(_) => return Ok(Released::Off),
                 Err(WriteError::NotFound) => return Ok(Released::Gone),
                 // The list changed between the two: read again.
-                Err(WriteError::Conflict | WriteError::Invalid(_)) => {}
+                Err(WriteError::Conflict | WriteError::Invalid(_) | WriteError::Refused(_)) => {}
                 Err(error) => return Err(format!("taking the finalizer off: {error:?}")),
             }
         }
@@ -184,23 +201,29 @@ pub async fn drain(
     let journals = Arc::new(Journals::read_once(api.clone(), namespace).await?);
     let discovery = Arc::new(Discovery::new(api.clone()));
     let sweeper = Sweeper::new(api, discovery, journals.clone());
-    for mapping in journals.finalizing() {
-        if !(mappings.is_empty() || mappings.contains(&mapping)) {
-            continue;
-        }
-        for stored in journals.finalizing_of(&mapping) {
-            let object = whose(&stored.journal.object);
-            let result = if dry_run {
-                Ok(Released::Kept)
-            } else {
-                sweeper.release(stored).await
-            };
-            tell(Drained {
-                object,
-                mapping: mapping.clone(),
-                result,
-            });
-        }
+    let mut held = journals.finalizing();
+    held.retain(|stored| mappings.is_empty() || mappings.contains(&stored.journal.mapping));
+    held.sort_by_key(|stored| {
+        (
+            stored.journal.mapping.clone(),
+            whose(&stored.journal.object),
+        )
+    });
+    for stored in held {
+        let (object, mapping) = (
+            whose(&stored.journal.object),
+            stored.journal.mapping.clone(),
+        );
+        let result = if dry_run {
+            Ok(Released::Kept)
+        } else {
+            sweeper.release(stored).await
+        };
+        tell(Drained {
+            object,
+            mapping,
+            result,
+        });
     }
     Ok(())
 }

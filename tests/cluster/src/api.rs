@@ -32,6 +32,23 @@ const fn resource(api_version: &'static str, kind: &'static str, plural: &'stati
 pub const REPORT_JOBS: Resource = resource("batch.acme.io/v1", "ReportJob", "reportjobs");
 /// The kind that the echo plugin brings.
 pub const ECHOES: Resource = resource("test.guesthouse.dev/v1", "Echo", "echoes");
+/// Websites of the website plugin.
+pub const WEBSITES: Resource = resource("web.acme.io/v1", "Website", "websites");
+/// Requests of the provision-request plugin.
+pub const PROVISION_REQUESTS: Resource =
+    resource("acme.io/v1", "ProvisionRequest", "provisionrequests");
+/// The kind that the decide plugin brings.
+pub const WISHES: Resource = resource("test.guesthouse.dev/v1", "Wish", "wishes");
+/// Children of websites.
+pub const DEPLOYMENTS: Resource = resource("apps/v1", "Deployment", "deployments");
+/// Children of websites.
+pub const SERVICES: Resource = resource("v1", "Service", "services");
+/// Children of websites.
+pub const INGRESSES: Resource = resource("networking.k8s.io/v1", "Ingress", "ingresses");
+/// Credentials and generated values.
+pub const SECRETS: Resource = resource("v1", "Secret", "secrets");
+/// Children that are made once.
+pub const JOBS: Resource = resource("batch/v1", "Job", "jobs");
 /// Mappings and plugins.
 pub const CONFIG_MAPS: Resource = resource("v1", "ConfigMap", "configmaps");
 /// Events as the host tells them.

@@ -1,6 +1,8 @@
 //! What is printed with a failure: the host's log, its Events, and the objects that are not settled.
 
-use crate::api::{ECHOES, EVENTS, JOURNALS, REPORT_JOBS, Resource};
+use crate::api::{
+    ECHOES, EVENTS, JOURNALS, PROVISION_REQUESTS, REPORT_JOBS, Resource, WEBSITES, WISHES,
+};
 use crate::scene::Scene;
 use anyhow::{Result, anyhow, bail};
 use serde_json::Value;
@@ -25,6 +27,9 @@ impl Scene<'_> {
             (EVENTS, &self.home),
             (REPORT_JOBS, &self.namespace),
             (ECHOES, &self.namespace),
+            (WISHES, &self.namespace),
+            (WEBSITES, &self.namespace),
+            (PROVISION_REQUESTS, &self.namespace),
             (JOURNALS, &self.home),
         ];
         for (resource, namespace) in printed {

@@ -13,24 +13,30 @@ mod audit;
 pub mod chaos;
 mod failure;
 mod host;
+mod kinds;
 mod ledger;
 mod plane;
 mod proxy;
+mod receiver;
 mod report;
 mod run;
 mod scene;
 mod workload;
 
 pub use api::{
-    Api, CONFIG_MAPS, ECHOES, EVENTS, Event, JOURNALS, KINDS, LEASES, NAMESPACES, REPORT_JOBS,
-    ROLE_BINDINGS, ROLES, Resource,
+    Api, CONFIG_MAPS, DEPLOYMENTS, ECHOES, EVENTS, Event, INGRESSES, JOBS, JOURNALS, KINDS, LEASES,
+    NAMESPACES, PROVISION_REQUESTS, REPORT_JOBS, ROLE_BINDINGS, ROLES, Resource, SECRETS, SERVICES,
+    WEBSITES, WISHES,
 };
 pub use artifacts::{crash_binary, host_binary, output, plugin};
 pub use audit::{busiest, judge};
+pub use guesthouse_local::AuditEvent;
 pub use host::{Arguments, Host};
+pub use kinds::{child, condition};
 pub use ledger::Ledger;
 pub use plane::Plane;
 pub use proxy::{Asked, Fault, Proxy, Rule, Target, Verb, Way, Wire, Wrote};
+pub use receiver::Receiver;
 pub use report::{History, Nemesis, Run};
 pub use run::{now_ms, scenario, scenario_on, side_by_side};
 pub use scene::Scene;

@@ -70,12 +70,19 @@ impl Plane {
         let host = Command::new(host_binary()?)
             .args(["crd", "--host"])
             .pipe(output)?;
-        let jobs = Command::new(host_binary()?)
-            .arg("crd")
-            .arg(plugin("report_job")?)
-            .pipe(output)?;
-        let mut kinds = vec![serde_json::from_str::<Value>(&echo::crd().json())?];
-        for printed in [host, jobs] {
+        let mut printed = vec![host];
+        for name in ["report_job", "website", "provision_request"] {
+            let crd = Command::new(host_binary()?)
+                .arg("crd")
+                .arg(plugin(name)?)
+                .pipe(output)?;
+            printed.push(crd);
+        }
+        let mut kinds = vec![
+            serde_json::from_str::<Value>(&echo::crd().json())?,
+            serde_json::from_str::<Value>(&decide::crd().json())?,
+        ];
+        for printed in printed {
             kinds.push(serde_saphyr::from_str(&printed).context("guesthouse crd prints YAML")?);
         }
         for kind in &kinds {

@@ -95,6 +95,11 @@ impl<'a> Scene<'a> {
         self.plane.cluster().client_kubeconfig(name, &[])
     }
 
+    /// The administrator's kubeconfig.
+    pub fn admin(&self) -> PathBuf {
+        self.plane.kubeconfig()
+    }
+
     fn hosts(&self) -> MutexGuard<'_, Vec<Weak<Process>>> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -222,6 +227,19 @@ impl<'a> Scene<'a> {
     /// Edits an object in this scene's namespace (RFC 7386).
     pub async fn patch(&self, resource: Resource, name: &str, patch: Value) -> Result<Value> {
         self.api.patch(resource, &self.namespace, name, patch).await
+    }
+
+    /// What a controller of that kind would write into the status of an object in this scene's namespace (RFC 7386).
+    pub async fn patch_status(
+        &self,
+        resource: Resource,
+        name: &str,
+        patch: Value,
+    ) -> Result<Value> {
+        let name = format!("{name}/status");
+        self.api
+            .patch(resource, &self.namespace, &name, patch)
+            .await
     }
 
     /// Deletes an object in this scene's namespace.

@@ -1,22 +1,30 @@
 //! Guesthouse on a real API server: each test is one claim. They share a control plane and run side by side.
 
 mod cluster {
+    mod breaker;
+    mod children;
     mod configuration;
     mod crash;
     mod deletion;
     mod drain;
+    mod effects;
     mod faults;
+    mod finalizers;
     mod hostile;
     mod kinds;
     mod leases;
     mod order;
     mod outage;
+    mod provision;
     mod related;
+    mod removal;
     mod render;
     mod retries;
     mod schema;
+    mod selectors;
     mod settled;
     mod spec;
     mod swap;
     mod values;
+    mod website;
 }

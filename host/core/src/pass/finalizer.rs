@@ -14,10 +14,28 @@ use crate::{contract::Json, journal::FinalizerRecord, object::Head, outcome::Out
 const MAX_CONFLICTS: u32 = 3;
 
 impl Pass {
-    /// Whether our finalizer is on the object.
+    /// Whether our finalizer is on the object, under its name or one it had before.
     pub(super) fn is_on(&self, head: &Head<'_>) -> bool {
-        let name = &self.terms.mapping.finalizer;
-        head.finalizers.iter().any(|finalizer| finalizer == name)
+        self.finalizer_on(head).is_some()
+    }
+
+    /// The name of ours that is on the object; today's first.
+    fn finalizer_on(&self, head: &Head<'_>) -> Option<&str> {
+        let record = self.journal.finalizer.as_ref();
+        let recorded = record.into_iter().flat_map(FinalizerRecord::names);
+        std::iter::once(self.terms.mapping.finalizer.as_str())
+            .chain(recorded)
+            .find(|name| head.finalizers.iter().any(|finalizer| finalizer == name))
+    }
+
+    /// Whether the finalizer that is on the object, or its record, says what the mapping no longer says.
+    pub(super) fn is_outdated(&self, head: &Head<'_>) -> bool {
+        let mapping = &self.terms.mapping;
+        let renamed = self
+            .finalizer_on(head)
+            .is_some_and(|name| name != mapping.finalizer);
+        let record = self.journal.finalizer.as_ref();
+        renamed || record.is_some_and(|record| record.on_remove != mapping.mapping.on_remove)
     }
 
     /// The same of the object as it was read last.
@@ -28,21 +46,39 @@ impl Pass {
             .is_some_and(|head| self.is_on(&head))
     }
 
-    fn finalizer_record(&self) -> FinalizerRecord {
+    /// `before`: the name it had before, where the object may still have it.
+    fn finalizer_record(&self, before: Option<String>) -> FinalizerRecord {
         FinalizerRecord {
             name: self.terms.mapping.finalizer.clone(),
             on_remove: self.terms.mapping.mapping.on_remove,
+            before,
         }
+    }
+
+    /// A name on record that is not today's.
+    fn old_name(&self) -> Option<&str> {
+        let record = self.journal.finalizer.as_ref()?;
+        record
+            .names()
+            .find(|name| *name != self.terms.mapping.finalizer)
     }
 
     /// The record follows the object: a pass may have stopped between the two, and a journal may have been lost.
     pub(super) fn note_finalizer(&mut self) {
-        self.journal.finalizer = self.holds_finalizer().then(|| self.finalizer_record());
+        let object = self.object.as_ref();
+        let head = object.and_then(|object| Head::parse(object.raw.as_str()).ok());
+        let is_on = |name: &str| {
+            let on = head.as_ref().map(|head| &head.finalizers);
+            on.is_some_and(|on| on.iter().any(|finalizer| finalizer == name))
+        };
+        let before = self.old_name().filter(|name| is_on(name));
+        let record = self.finalizer_record(before.map(str::to_owned));
+        self.journal.finalizer = self.holds_finalizer().then_some(record);
     }
 
     /// On record first: whoever drains or sweeps finds it there, also after a crash between the two.
     pub(super) fn put_finalizer(&mut self, now: Time) -> Step {
-        let record = self.finalizer_record();
+        let record = self.finalizer_record(self.old_name().map(str::to_owned));
         if self.journal.finalizer.as_ref() == Some(&record) {
             return self.put_marked(now);
         }
@@ -60,15 +96,26 @@ impl Pass {
             Err(error) => return self.cluster_failed(&error.to_string(), None, now),
         };
         let name = self.terms.mapping.finalizer.clone();
-        let add = if head.finalizers.is_empty() {
-            json!({"op": "add", "path": "/metadata/finalizers", "value": [name]})
-        } else {
-            json!({"op": "add", "path": "/metadata/finalizers/-", "value": name})
+        let on = self.finalizer_on(&head);
+        if on.is_some_and(|on| on == name) {
+            // Only the record was outdated.
+            return self.end_again(Outcome::Applied);
+        }
+        let old = on.and_then(|on| head.finalizers.iter().position(|finalizer| finalizer == on));
+        // The version is tested, so the place is the right one.
+        let put = match old {
+            Some(at) => {
+                json!({"op": "replace", "path": format!("/metadata/finalizers/{at}"), "value": name})
+            }
+            None if head.finalizers.is_empty() => {
+                json!({"op": "add", "path": "/metadata/finalizers", "value": [name]})
+            }
+            None => json!({"op": "add", "path": "/metadata/finalizers/-", "value": name}),
         };
         let patch = json!([
             {"op": "test", "path": "/metadata/uid", "value": head.uid},
             {"op": "test", "path": "/metadata/resourceVersion", "value": head.resource_version},
-            add,
+            put,
         ]);
         self.stage = Stage::Putting;
         self.as_account(StepAction::Finalizer(FinalizerWrite {
@@ -105,7 +152,10 @@ impl Pass {
         let Some(object) = &self.object else {
             return self.end(Outcome::Gone, None, None);
         };
-        let name = self.terms.mapping.finalizer.clone();
+        let name = Head::parse(object.raw.as_str())
+            .ok()
+            .and_then(|head| self.finalizer_on(&head).map(str::to_owned))
+            .unwrap_or_else(|| self.terms.mapping.finalizer.clone());
         match removal_patch(object.raw.as_str(), &name) {
             Ok(None) => self.released(finale),
             Ok(Some(patch)) => {
@@ -128,6 +178,11 @@ impl Pass {
     ) -> Step {
         match result {
             Ok(json) => match self.adopt(json) {
+                // One under a name it had before goes too.
+                Ok(()) if self.holds_finalizer() => {
+                    self.conflicts += 1;
+                    self.release_again(finale, now)
+                }
                 Ok(()) => self.released(finale),
                 Err(error) => self.cluster_failed(&error, None, now),
             },
@@ -162,11 +217,15 @@ impl Pass {
         if fresh.uid != self.uid() {
             return self.went_away(now);
         }
+        self.object = Some(fresh);
+        self.release_again(finale, now)
+    }
+
+    fn release_again(&mut self, finale: Finale, now: Time) -> Step {
         if self.conflicts > MAX_CONFLICTS {
             let why = "others keep writing the finalizers; it is tried again";
             return self.cluster_failed(why, None, now);
         }
-        self.object = Some(fresh);
         self.release(finale, now)
     }
 

@@ -68,7 +68,9 @@ impl Pass {
         } else if self.terms.plugin.broken.is_some() {
             // Nothing can be said about it; what was said last stands.
             return self.end(Outcome::Unchanged, None, None);
-        } else if self.terms.plugin.finalizes && !ours && !self.observes() {
+        } else if !self.observes()
+            && (self.terms.plugin.finalizes && !ours || ours && self.is_outdated(&head))
+        {
             return self.put_finalizer(now);
         }
         self.gather_first(now)

@@ -446,6 +446,7 @@ impl Pass {
             .part(&self.terms.digest)
             .part(&self.terms.mapping.basis)
             .part(&self.terms.kind.fingerprint)
+            .part([u8::from(self.releases_broken())])
             .part(version)
             .part(receipts.as_str())
             .part(self.covers_reads().to_le_bytes())

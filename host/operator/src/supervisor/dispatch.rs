@@ -135,6 +135,8 @@ impl Supervisor {
                 runtime.swap.ended(&key.object);
             }
             self.go_on_swapping(&name);
+        } else {
+            self.sweep.again();
         }
         let finish = Finish {
             version: end.version,

@@ -306,7 +306,7 @@ impl Supervisor {
             return Vec::new();
         };
         let mut left = self.shop.journals.objects(name, &runtime.checked.kind);
-        let mut all = Vec::new();
+        let (mut all, mut scopes) = (Vec::new(), Vec::new());
         for scope in &runtime.scopes {
             let Some(served) = self.kinds.get(scope).and_then(|kind| kind.served.as_ref()) else {
                 continue;
@@ -314,7 +314,14 @@ impl Supervisor {
             let store = served.watch.store();
             all.extend(store.keys());
             left.retain(|object| store.get(object).is_none());
+            scopes.push(&*scope.namespace);
         }
+        // Of a namespace that the mapping has left nothing is known here.
+        left.retain(|object| {
+            scopes
+                .iter()
+                .any(|at| at.is_empty() || *at == object.namespace())
+        });
         all.extend(left);
         all
     }

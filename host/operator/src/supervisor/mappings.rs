@@ -144,8 +144,13 @@ impl Supervisor {
         for name in gone {
             self.remove_mapping(&name);
         }
+        let about = |configured: &config::Configured| {
+            let mapping = configured.mapping.as_ref().ok()?;
+            Some(mapping.mapping.for_.clone())
+        };
+        let all = configuration.mappings.iter();
         self.sweep
-            .configured(configuration.mappings.keys().cloned().collect());
+            .configured(all.map(|(name, it)| (name.clone(), about(it))).collect());
         for (place, why) in configuration.ignored {
             self.tell(&place, EventType::Warning, "MappingIgnored", why);
         }
@@ -184,7 +189,7 @@ impl Supervisor {
         self.drop_unused_sources();
         tracing::info!(
             mapping = name,
-            "the mapping is removed; its finalizers are taken off in a minute, unless it says `onRemove: keep` or comes back"
+            "the mapping is removed; its finalizers are taken off in a while, unless it says `onRemove: keep` or comes back"
         );
     }
 

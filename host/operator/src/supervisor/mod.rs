@@ -24,6 +24,7 @@ use guesthouse_core::{
     pass::Note,
     queue::{MappingId, Queue},
     time::Time,
+    units::Span,
 };
 use guesthouse_sandbox::{Plugin, Sandbox};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -120,6 +121,8 @@ pub(crate) struct Parts {
     pub(crate) discovery: Arc<Discovery>,
     pub(crate) sandbox: Arc<Sandbox>,
     pub(crate) concurrency: usize,
+    /// How long a mapping must be gone before its finalizers are taken off.
+    pub(crate) removal_grace: Span,
     /// Keys whose related objects or children changed.
     pub(crate) wakes: UnboundedReceiver<Wake>,
     /// None: this replica is alone and has every mapping.
@@ -172,7 +175,7 @@ impl Supervisor {
             kinds: BTreeMap::new(),
             next_watch: FIRST_KIND,
             sources: BTreeMap::new(),
-            sweep: sweep::Sweep::default(),
+            sweep: sweep::Sweep::new(parts.removal_grace),
             told: HashMap::new(),
             channels: Channels {
                 notices: notices.clone(),

@@ -4,9 +4,11 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use guesthouse_core::{
     contract::{Descriptor, EventType},
-    mapping::CheckedMapping,
+    limits::Limits,
+    mapping::{Breaker, CheckedMapping, Mapping, QueueFields, Retry},
     pass::{PluginFacts, Terms, short_digest},
     queue::{MappingId, Why},
+    units::Span,
 };
 use guesthouse_sandbox::Plugin;
 
@@ -102,6 +104,7 @@ impl Supervisor {
                 terms.digest.clone(),
                 terms.mapping.basis.clone(),
                 terms.kind.fingerprint.clone(),
+                held(&terms.mapping.mapping),
             )
         };
         let same = before
@@ -167,6 +170,19 @@ impl Supervisor {
         runtime.serving = None;
         runtime.swap = Swap::default();
         self.queue.remove_mapping(runtime.id);
+    }
+}
+
+/// What says which objects are held, and how: an edit of it concerns every object, though no plugin decides otherwise by it.
+fn held(mapping: &Mapping) -> Mapping {
+    Mapping {
+        queue: QueueFields::default(),
+        retry: Retry::default(),
+        resync: Span(0),
+        concurrency: 0,
+        limits: Limits::default(),
+        breaker: Breaker::default(),
+        ..mapping.clone()
     }
 }
 

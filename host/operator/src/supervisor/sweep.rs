@@ -1,11 +1,15 @@
 //! What removed mappings leave behind: their finalizers are taken off, found by the journals alone.
 //!
 //! So it works for a mapping that was removed while the host was down, and for kinds that nobody maps any more (kro#1067,
-//! metacontroller#1062). A mapping that cannot be read is not removed.
+//! metacontroller#1062). The same goes for objects that a mapping is no longer about, since it names another kind or other
+//! namespaces. A mapping that cannot be read is not removed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use guesthouse_core::{
+    contract::Kind,
+    journal::Journal,
+    mapping::{For, OnRemove},
     object::ObjectKey,
     queue::{Key, Push, Why},
     time::Time,
@@ -15,64 +19,106 @@ use guesthouse_core::{
 use super::Supervisor;
 use crate::{clock, sweeper::Sweeper};
 
-/// How long a mapping must be gone before its finalizers are: whoever replaces a ConfigMap removes it for a moment.
-const GRACE: Span = Span::from_secs(60);
 /// Pause between two rounds over what could not be released.
 const PAUSE: Span = Span::from_secs(15);
 
-/// Mappings that are gone, and since when.
-#[derive(Default)]
+/// What mappings are about, and since when they are not.
 pub(super) struct Sweep {
-    configured: BTreeSet<String>,
+    /// How long a mapping must be gone before its finalizers are: whoever replaces a ConfigMap removes it for a moment.
+    grace: Span,
+    /// All mappings there are; none of one that cannot be read, which may be about anything.
+    configured: BTreeMap<String, Option<For>>,
+    /// By journal.
     absent: BTreeMap<String, Time>,
     next: Option<Time>,
 }
 
 impl Sweep {
-    /// The names of all mappings there are, readable or not.
-    pub(super) fn configured(&mut self, names: BTreeSet<String>) {
-        self.configured = names;
-        self.absent
-            .retain(|name, _| !self.configured.contains(name));
+    pub(super) fn new(grace: Span) -> Self {
+        Self {
+            grace,
+            configured: BTreeMap::new(),
+            absent: BTreeMap::new(),
+            next: None,
+        }
+    }
+
+    /// All mappings there are, readable or not.
+    pub(super) fn configured(&mut self, mappings: BTreeMap<String, Option<For>>) {
+        self.configured = mappings;
+        self.next = Some(Time(0));
+    }
+
+    /// What a mapping that is gone had still under way is over: it may have left something, too.
+    pub(super) fn again(&mut self) {
         self.next = Some(Time(0));
     }
 
     pub(super) fn next(&self) -> Option<Time> {
         self.next
     }
+
+    /// Whether a journal's mapping is gone, or no longer about its object's kind or namespace.
+    fn is_left(&self, journal: &Journal) -> bool {
+        let object = &journal.object;
+        match self.configured.get(&journal.mapping) {
+            None => true,
+            Some(None) => false,
+            Some(Some(about)) => {
+                let kind = Kind {
+                    api_version: about.api_version.clone(),
+                    kind: about.kind.clone(),
+                };
+                let namespaces = &about.namespaces;
+                kind.group() != object.group
+                    || kind.kind != object.kind
+                    || !(namespaces.is_empty() || namespaces.contains(&object.namespace))
+            }
+        }
+    }
+}
+
+/// Whether the finalizer stays although nobody is about the object any more.
+fn is_kept(journal: &Journal) -> bool {
+    let record = journal.finalizer.as_ref();
+    record.is_none_or(|record| record.on_remove == OnRemove::Keep)
 }
 
 impl Supervisor {
-    /// Takes off what mappings that are gone for long enough have left.
+    /// Takes off what mappings have left that are not about an object for long enough.
     pub(super) fn sweep(&mut self, now: Time) {
         let complete = self.config_watch.is_synced() && self.journals_synced;
         if !complete || self.sweep.next.is_none_or(|at| now < at) {
             return;
         }
-        let mut next = None;
-        for name in self.shop.journals.finalizing() {
-            if self.sweep.configured.contains(&name) {
+        let (mut next, mut due, mut absent) = (None::<Time>, Vec::new(), BTreeMap::new());
+        for stored in self.shop.journals.finalizing() {
+            if !self.sweep.is_left(&stored.journal) || is_kept(&stored.journal) {
                 continue;
             }
-            let since = *self.sweep.absent.entry(name.clone()).or_insert(now);
-            let due = since.after(GRACE);
-            if now < due {
-                next = Some(next.map_or(due, |at: Time| at.min(due)));
-                continue;
+            let since = *self.sweep.absent.get(&stored.name).unwrap_or(&now);
+            absent.insert(stored.name.clone(), since);
+            let at = since.after(self.sweep.grace);
+            let again = if now < at { at } else { now.after(PAUSE) };
+            next = Some(next.map_or(again, |next| next.min(again)));
+            if at <= now {
+                due.push(stored);
             }
-            next = Some(next.map_or(now.after(PAUSE), |at: Time| at.min(now.after(PAUSE))));
-            let sweeper = Sweeper::new(
-                self.shop.api.clone(),
-                self.discovery.clone(),
-                self.shop.journals.clone(),
-            );
-            tracing::info!(
-                mapping = name,
-                "the mapping is gone; its finalizers are taken off"
-            );
-            tokio::spawn(async move { sweeper.drain(&name).await });
         }
-        self.sweep.next = next;
+        (self.sweep.next, self.sweep.absent) = (next, absent);
+        if due.is_empty() {
+            return;
+        }
+        let sweeper = Sweeper::new(
+            self.shop.api.clone(),
+            self.discovery.clone(),
+            self.shop.journals.clone(),
+        );
+        tracing::info!(
+            objects = due.len(),
+            "no mapping is about these objects any more; their finalizers are taken off"
+        );
+        tokio::spawn(async move { sweeper.drain(due).await });
     }
 
     /// Related objects or children of these keys changed.
