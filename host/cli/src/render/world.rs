@@ -90,7 +90,6 @@ impl World {
         Looked {
             namespaced,
             object: found.map(|found| Json::trusted(found.to_string())),
-            namespace,
         }
     }
 

@@ -225,7 +225,7 @@ impl Pass {
             let mut namespace = None;
             let progress = match result {
                 Ok(looked) => {
-                    namespace = Some(looked.namespace.clone());
+                    namespace = Some(self.place_for(&wish, looked.namespaced).to_owned());
                     self.contacted(&wish, looked)
                 }
                 Err(error) => refused(&mut deed, &wish, error),
@@ -238,12 +238,32 @@ impl Pass {
         self.advance_deed(deed, now)
     }
 
+    /// Where a wish's object lies: as written, else where the reconciled object does, and nowhere for cluster-scoped kinds.
+    fn place_for<'a>(&'a self, wish: &'a Wish, namespaced: bool) -> &'a str {
+        if namespaced {
+            wish.namespace.as_deref().unwrap_or(self.key.namespace())
+        } else {
+            ""
+        }
+    }
+
     /// First contact: what was found decides whether it may be made, taken over or left alone.
     fn contacted(&mut self, wish: &Wish, looked: Looked) -> Progress {
-        if looked.namespaced && looked.namespace.is_empty() {
-            let why = "it lives in a namespace, and the reconciled object has none to inherit; name one in metadata.namespace";
+        let namespace = self.place_for(wish, looked.namespaced).to_owned();
+        let wrong = match (looked.namespaced, namespace.is_empty(), &wish.namespace) {
+            (true, true, _) => Some((
+                "NamespaceMissing",
+                "it lives in a namespace, and the reconciled object has none to inherit; name one in metadata.namespace",
+            )),
+            (false, _, Some(_)) => Some((
+                "NamespaceGiven",
+                "it lives in no namespace; leave metadata.namespace out",
+            )),
+            _ => None,
+        };
+        if let Some((reason, why)) = wrong {
             return Progress::Failed {
-                cause: about(wish, Cause::new("NamespaceMissing", why)),
+                cause: about(wish, Cause::new(reason, why)),
                 invalid: true,
             };
         }
@@ -252,16 +272,11 @@ impl Pass {
             // Trouble may have put it on record before anybody knew where it lives.
             let record = &mut self.journal.inventory[at];
             if record.uid.is_none() {
-                record.namespace.clone_from(&looked.namespace);
+                record.namespace.clone_from(&namespace);
             }
         }
         let record = at.map(|at| self.journal.inventory[at].clone());
-        let progress = self.judge(
-            wish,
-            record.as_ref(),
-            &looked.namespace,
-            looked.object.as_ref(),
-        );
+        let progress = self.judge(wish, record.as_ref(), &namespace, looked.object.as_ref());
         let (Some(at), Some(object)) = (at, looked.object) else {
             return progress;
         };
@@ -385,8 +400,10 @@ impl Pass {
                     Progress::Done
                 }
                 Err(WriteError::Invalid(message)) if recreates(&wish, &message) => {
+                    // Once in a pass: a server that says no to the new one too is not asked in a circle.
+                    let first = deed.tried.insert(place(&self.journal.inventory[at]));
                     match &deed.standing[*index] {
-                        Progress::Apply { uid: Some(uid), .. } => {
+                        Progress::Apply { uid: Some(uid), .. } if first => {
                             recreate.push(self.removal(at, uid.clone()));
                             let why =
                                 "a field of it cannot be changed; it is deleted and made again";

@@ -163,8 +163,6 @@ pub enum Found {
 pub struct Looked {
     /// Whether its kind lives in namespaces.
     pub namespaced: bool,
-    /// Its namespace, resolved: empty for cluster-scoped kinds.
-    pub namespace: String,
     /// The object; none if it is not there.
     pub object: Option<Json>,
 }

@@ -203,7 +203,7 @@ impl Related {
     /// An object as the server has it now. The key knows that version from then on.
     ///
     /// # Errors
-    /// [`WriteError::NoSuchKind`] where the kind is not served, [`WriteError::Invalid`] where a namespace is missing.
+    /// [`WriteError::NoSuchKind`] where the kind is not served.
     pub(crate) async fn look(
         &self,
         reader: &Reader<'_>,
@@ -217,10 +217,11 @@ impl Related {
             None => own,
         };
         if resource.namespaced && namespace.is_empty() {
-            return Err(WriteError::Invalid(format!(
-                "{} {} is in a namespace: name one",
-                object.kind, object.name
-            )));
+            // The pass says what is missing.
+            return Ok(Looked {
+                namespaced: true,
+                object: None,
+            });
         }
         let found = self
             .shared
@@ -241,7 +242,6 @@ impl Related {
         };
         Ok(Looked {
             namespaced: resource.namespaced,
-            namespace: namespace.to_owned(),
             object,
         })
     }

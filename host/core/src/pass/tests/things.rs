@@ -327,7 +327,6 @@ impl Things {
         );
         Ok(Looked {
             namespaced: !CLUSTER_SCOPED.contains(&object.kind.kind.as_str()),
-            namespace: place.2.clone(),
             object: self.get(&place).map(|object| Json::of(object).unwrap()),
         })
     }

@@ -275,11 +275,6 @@ fn fitting(action: &StepAction, answers: &Answers) -> Told {
             let looked = |(result, object): (&Result<bool, WriteError>, &Option<Json>)| {
                 result.clone().map(|namespaced| Looked {
                     namespaced,
-                    namespace: if namespaced {
-                        "ns".into()
-                    } else {
-                        String::new()
-                    },
                     object: object.clone(),
                 })
             };
