@@ -9,6 +9,7 @@ mod driver;
 mod endings;
 mod failures;
 mod families;
+mod finalizers;
 mod histories;
 mod kinship;
 mod lifecycles;

@@ -121,7 +121,7 @@ impl Worker<'_> {
         match &removal.way {
             Way::Delete => {
                 let only = Preconditions {
-                    uid: Some(&removal.uid).map(String::as_str),
+                    uid: Some(removal.uid.as_str()),
                     resource_version: None,
                 };
                 let answer = api
