@@ -123,7 +123,7 @@ async fn recorded(scene: &Scene<'_>, token: &str) -> Result<()> {
 /// metacontroller#1252
 #[test]
 fn a_paused_object_is_left_alone_its_deletion_waits_and_both_go_on_afterwards() -> Result<()> {
-    scenario("paused", async |scene| {
+    scenario("paused-deletion", async |scene| {
         let mut mapping = scene.wishes("decide_finalizing", &[CONFIG_MAPS])?;
         mapping["resync"] = json!("2s");
         scene.map("wishes", &mapping.to_string()).await?;

@@ -306,7 +306,7 @@ fn generated_values_are_made_once_and_stand_nowhere_but_in_their_secret() -> Res
 
 #[test]
 fn a_child_in_another_namespace_is_granted_by_name_and_cleaned_up_by_a_finalizer() -> Result<()> {
-    scenario("elsewhere", async |scene| {
+    scenario("child-elsewhere", async |scene| {
         let other = format!("{}-other", scene.namespace);
         let namespace = json!({"metadata": {"name": other}});
         scene.api.create(NAMESPACES, "", namespace).await?;
@@ -455,7 +455,7 @@ fn the_garbage_collector_takes_no_child_of_a_living_parent() -> Result<()> {
 /// crossplane#1910, crossplane#6631
 #[test]
 fn what_may_not_be_asked_for_is_refused_before_anything_is_made() -> Result<()> {
-    scenario("refused", async |scene| {
+    scenario("child-refused", async |scene| {
         let _host = serve(scene, &[CONFIG_MAPS]).await?;
         let mut nameless = map("nameless", "x", json!({}));
         nameless["object"]["metadata"] = json!({"generateName": "x-"});
