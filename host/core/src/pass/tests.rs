@@ -13,6 +13,7 @@ mod finalizers;
 mod histories;
 mod kinship;
 mod lifecycles;
+mod observing;
 mod plugins;
 mod rules;
 mod sends;
