@@ -150,3 +150,37 @@ fn the_basis_changes_with_what_a_decision_depends_on_and_with_nothing_else() {
         basis(&GOOD.replace("127.0.0.1:9'", "127.0.0.1:8'"))
     );
 }
+
+/// A reference that cannot be read is worse than none.
+#[test]
+fn every_mapping_in_the_reference_reads_and_the_first_names_every_field() {
+    let text = include_str!("../../../../docs/mapping.md");
+    let blocks: Vec<&str> = text
+        .split("```yaml\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect();
+    assert!(blocks.len() >= 2);
+    for block in &blocks {
+        CheckedMapping::parse("m", block, "ns").unwrap();
+    }
+    let schema = schemars::schema_for!(Mapping).to_value();
+    let properties = |value: &serde_json::Value| -> Vec<String> {
+        let map = value["properties"].as_object();
+        map.into_iter()
+            .flat_map(|map| map.keys().cloned())
+            .collect()
+    };
+    let mut fields = properties(&schema);
+    for (_, definition) in schema["$defs"].as_object().unwrap() {
+        fields.extend(properties(definition));
+    }
+    let missing: Vec<_> = fields
+        .iter()
+        .filter(|field| !blocks[0].contains(&format!("{field}:")))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "docs/mapping.md does not name {missing:?}"
+    );
+}
