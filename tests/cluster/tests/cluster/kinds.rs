@@ -12,6 +12,7 @@ const LATE: Resource = Resource {
     plural: "latecomers",
 };
 
+/// kubernetes#74105, KubeOps#476, kro#1029
 #[test]
 fn a_kind_that_is_defined_after_its_mapping_is_served_without_a_restart_also_the_second_time()
 -> Result<()> {
@@ -97,6 +98,7 @@ fn a_host_that_starts_before_its_own_kind_is_defined_serves_once_it_is() -> Resu
     })
 }
 
+/// JOSDK#1419
 #[test]
 fn a_host_without_rights_serves_once_it_has_them_and_again_after_they_were_taken() -> Result<()> {
     scenario("rights", async |scene| {
