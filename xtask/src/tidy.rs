@@ -76,6 +76,7 @@ const RULES: &[Rule] = &[
     manifests::lints_are_inherited,
     modules::no_file_is_an_orphan,
     documents::invariants_name_their_tests,
+    documents::reports_are_held_by_tests,
     documents::links_lead_somewhere,
     places::no_machine_is_named,
 ];

@@ -27,13 +27,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
             duration: Span::from_secs(args.lease_seconds.into()),
         }),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        // Passes are small: more threads only hand them around.
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("starting the runtime")?;
-    let result = runtime.block_on(async {
+    until_done(async {
         let mut term = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
         let stop = async move {
             tokio::select! {
@@ -44,7 +38,18 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         guesthouse_operator::run(options, stop)
             .await
             .context("the host cannot run")
-    });
+    })
+}
+
+/// Runs the host in a runtime of its own, which ends with it.
+fn until_done(host: impl Future<Output = Result<()>>) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        // Passes are small: more threads only hand them around.
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
+    let result = runtime.block_on(host);
     // A read that hangs (a network mount) must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(2));
     result
@@ -61,5 +66,34 @@ fn log(format: LogFormat) {
     match format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{io::Read, sync::mpsc};
+
+    /// A plugin's file on a network mount that has gone is a read without an end.
+    #[test]
+    fn the_host_ends_although_a_read_of_a_file_hangs() {
+        let (mut file, holds) = std::io::pipe().unwrap();
+        let (ended, end) = mpsc::channel();
+        std::thread::spawn(move || {
+            let result = until_done(async move {
+                let (begun, reads) = tokio::sync::oneshot::channel();
+                tokio::task::spawn_blocking(move || {
+                    let _ = begun.send(());
+                    // Nobody writes to it, and it stays open.
+                    file.read_to_end(&mut Vec::new())
+                });
+                reads.await.context("the read begins")
+            });
+            let _ = ended.send(result);
+        });
+        // Only a failing test waits so long.
+        let result = end.recv_timeout(Duration::from_secs(60));
+        assert!(result.expect("the host hangs on the read").is_ok());
+        drop(holds);
     }
 }

@@ -100,3 +100,24 @@ impl fmt::Display for Outcome {
         f.write_str(self.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::refusal::{Refusal, RefusalKind};
+    use std::collections::BTreeSet;
+
+    /// policy-server#287: what an object is called, or what an error says, becomes a metric's label.
+    #[test]
+    fn a_label_is_one_of_few_words_whatever_happened_to_which_object() {
+        let labels: BTreeSet<_> = Outcome::ALL
+            .iter()
+            .map(|outcome| outcome.as_str())
+            .collect();
+        assert_eq!(labels.len(), Outcome::ALL.len(), "each has its own");
+        let is_word = |label: &str| label.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+        assert!(labels.iter().all(|label| is_word(label)), "{labels:?}");
+        let label = |words: &str| Refusal::new(RefusalKind::Panic, words).kind.as_str();
+        assert_eq!(label("job-7 of ns"), label("job-8 of ns"));
+    }
+}

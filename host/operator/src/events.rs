@@ -147,3 +147,47 @@ fn name(about: &About) -> String {
     let (now, count) = (clock::now().0, COUNT.fetch_add(1, Ordering::Relaxed));
     format!("{}.{now:x}{count:x}", cut(&about.name, 200))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{
+        TransportOptions,
+        scripted::{Reply, Scripted},
+    };
+    use std::collections::BTreeSet;
+
+    /// A start tells of every mapping at once.
+    #[tokio::test]
+    async fn three_hundred_mappings_that_have_something_to_say_at_once_are_all_heard() {
+        let mut server = Scripted::answer(|_| Some(Reply::json(201, "{}"))).await;
+        let events = Events::new(
+            Api::new(server.transport(TransportOptions::default())),
+            "host",
+        );
+        let mut wanted = BTreeSet::new();
+        for number in 0..300 {
+            let about = About {
+                api_version: "v1".to_owned(),
+                kind: "ConfigMap".to_owned(),
+                namespace: "home".to_owned(),
+                name: format!("m{number}"),
+                uid: format!("u{number}"),
+            };
+            let note = Note {
+                type_: EventType::Warning,
+                reason: "MappingInvalid".to_owned(),
+                note: "no".to_owned(),
+            };
+            // Nothing is sent in between: this task does not wait.
+            events.tell(&about, vec![note]);
+            wanted.insert(about.uid);
+        }
+        while !wanted.is_empty() {
+            let seen = server.seen().await;
+            let body: serde_json::Value = serde_json::from_str(&seen.body).unwrap();
+            let uid = body["regarding"]["uid"].as_str().unwrap();
+            assert!(wanted.remove(uid), "{uid} was told twice");
+        }
+    }
+}

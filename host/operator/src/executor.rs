@@ -6,8 +6,9 @@
 //! Mappings take turns, and one whose calls are slow never gets the last free thread: a plugin that loops costs its own
 //! mapping, not the others.
 
+mod turns;
+
 use std::{
-    collections::{BTreeMap, VecDeque},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -19,9 +20,7 @@ use guesthouse_core::{
 };
 use guesthouse_sandbox::{CALL_STACK, Called, Plugin, Used, Verb};
 use tokio::sync::oneshot;
-
-/// A call longer than this makes its mapping a slow one until a shorter one.
-const SLOW: Duration = Duration::from_millis(100);
+use turns::Turns;
 
 /// One call to make.
 pub(crate) struct Work {
@@ -33,27 +32,14 @@ pub(crate) struct Work {
 
 type Answer = oneshot::Sender<Called>;
 
-/// The calls of one mapping.
-#[derive(Default)]
-struct Lane {
-    waiting: VecDeque<(Work, Answer)>,
-    running: usize,
-    slow: bool,
-}
-
-#[derive(Default)]
 struct State {
-    lanes: BTreeMap<Arc<str>, Lane>,
-    /// The mapping that was served last.
-    turn: Option<Arc<str>>,
-    running: usize,
+    turns: Turns<(Work, Answer)>,
     ended: bool,
 }
 
 struct Shared {
     state: Mutex<State>,
     work: Condvar,
-    threads: usize,
 }
 
 /// The threads; they end with this.
@@ -64,9 +50,11 @@ impl Executor {
     pub(crate) fn start(threads: usize) -> std::io::Result<Self> {
         let threads = threads.max(2);
         let shared = Arc::new(Shared {
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                turns: Turns::new(threads),
+                ended: false,
+            }),
             work: Condvar::new(),
-            threads,
         });
         for index in 0..threads {
             let shared = shared.clone();
@@ -82,11 +70,7 @@ impl Executor {
     /// One call for a mapping; waits for its turn.
     pub(crate) async fn call(&self, mapping: &str, work: Work) -> Called {
         let (answer, called) = oneshot::channel();
-        {
-            let mut state = self.0.lock();
-            let lane = state.lanes.entry(mapping.into()).or_default();
-            lane.waiting.push_back((work, answer));
-        }
+        self.0.lock().turns.push(mapping, (work, answer));
         self.0.work.notify_one();
         called.await.unwrap_or_else(|_| Called {
             result: Err(Refusal::new(
@@ -120,8 +104,8 @@ impl Shared {
             if state.ended {
                 return None;
             }
-            if let Some(next) = state.take(self.threads) {
-                return Some(next);
+            if let Some((mapping, (work, answer))) = state.turns.take() {
+                return Some((mapping, work, answer));
             }
             state = self
                 .work
@@ -131,44 +115,9 @@ impl Shared {
     }
 
     fn done(&self, mapping: &str, took: Duration) {
-        let mut state = self.lock();
-        state.running -= 1;
-        if let Some(lane) = state.lanes.get_mut(mapping) {
-            lane.running -= 1;
-            lane.slow = took > SLOW;
-            // A slow mapping is remembered until it has shown itself fast; it is one entry.
-            if lane.running == 0 && lane.waiting.is_empty() && !lane.slow {
-                state.lanes.remove(mapping);
-            }
-        }
-        drop(state);
+        self.lock().turns.done(mapping, took);
         // What waited for a thread that a slow mapping may not have can go on now.
         self.work.notify_all();
-    }
-}
-
-impl State {
-    fn take(&mut self, threads: usize) -> Option<(Arc<str>, Work, Answer)> {
-        let last = self.running + 1 >= threads;
-        let can = |lane: &Lane| {
-            let held_back = lane.slow && last;
-            !held_back && !lane.waiting.is_empty()
-        };
-        let turn = self.turn.clone();
-        let after = |name: &&Arc<str>| turn.as_ref().is_none_or(|turn| *name > turn);
-        let mut able = self
-            .lanes
-            .iter()
-            .filter(|(_, lane)| can(lane))
-            .map(|(name, _)| name);
-        let first = able.clone().next()?.clone();
-        let name = able.find(after).cloned().unwrap_or(first);
-        let lane = self.lanes.get_mut(&name)?;
-        let (work, answer) = lane.waiting.pop_front()?;
-        lane.running += 1;
-        self.running += 1;
-        self.turn = Some(name.clone());
-        Some((name, work, answer))
     }
 }
 

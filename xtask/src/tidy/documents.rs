@@ -1,11 +1,14 @@
 //! Rules about the documents: what they promise is there.
 
 use super::Finding;
-use super::source::Sources;
+use super::source::{Source, Sources};
 use super::tree::Tree;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
+const RELIABILITY: &str = "docs/reliability.md";
+/// The heading over the table of reports in [`RELIABILITY`].
+const REPORTS: &str = "## Public reports and the tests that hold them";
 
 /// Each invariant of ARCHITECTURE.md (`**I1. sentence.** … Tests: \`name\`, \`name\`.`) names tests that exist: what no
 /// test holds is a wish.
@@ -101,25 +104,128 @@ fn backticked(text: &str) -> Vec<&str> {
 
 /// Names of functions under an attribute that makes them tests.
 fn test_names(sources: &Sources) -> BTreeSet<&str> {
-    let mut names = BTreeSet::new();
-    for source in sources.iter() {
-        let mut is_test = false;
-        for line in source.code.lines().map(str::trim) {
-            if line.starts_with("#[") && line.contains("test") {
-                is_test = !line.contains("cfg(");
-            }
-            let Some((_, after)) = line.split_once("fn ") else {
-                // Attributes and nothing else may stand between the two.
-                is_test &= line.is_empty() || line.starts_with("#[");
-                continue;
-            };
-            if std::mem::take(&mut is_test) {
-                let is_ident = |c: char| c.is_alphanumeric() || c == '_';
-                names.insert(&after[..after.find(|c| !is_ident(c)).unwrap_or(after.len())]);
-            }
+    let all = sources.iter().flat_map(tests_of);
+    all.map(|(_, name)| name).collect()
+}
+
+/// The same of one file, each with the line of its `fn`, from 0.
+fn tests_of(source: &Source) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    let mut is_test = false;
+    for (index, line) in source.code.lines().map(str::trim).enumerate() {
+        if line.starts_with("#[") && line.contains("test") {
+            is_test = !line.contains("cfg(");
+        }
+        let Some((_, after)) = line.split_once("fn ") else {
+            // Attributes and nothing else may stand between the two.
+            is_test &= line.is_empty() || line.starts_with("#[");
+            continue;
+        };
+        if std::mem::take(&mut is_test) {
+            let is_ident = |c: char| c.is_alphanumeric() || c == '_';
+            let name = &after[..after.find(|c| !is_ident(c)).unwrap_or(after.len())];
+            found.push((index, name));
         }
     }
-    names
+    found
+}
+
+/// Each row of the table of public reports (`| kind of fault | report, report | \`test\`, \`test\` |`) names tests that exist,
+/// and each of its reports stands in the doc lines of at least one of them: a report that no test answers may come true.
+pub(super) fn reports_are_held_by_tests(tree: &Tree, sources: &Sources) -> Vec<Finding> {
+    let rows = tree.files.get(RELIABILITY).map(|text| reports(text));
+    let rows = rows.unwrap_or_default();
+    if rows.is_empty() {
+        let todo = format!("write it under `{REPORTS}`, one row for each kind of fault");
+        return vec![Finding::new(
+            RELIABILITY,
+            1,
+            "no table of public reports",
+            todo,
+        )];
+    }
+    let docs = test_docs(tree, sources);
+    let mut findings = Vec::new();
+    let mut find = |line: usize, what: String, todo: &str| {
+        findings.push(Finding::new(RELIABILITY, line, what, todo));
+    };
+    for Reports { line, named, tests } in rows {
+        if named.is_empty() || tests.is_empty() {
+            let what = "a row names no report or no test".to_owned();
+            find(
+                line,
+                what,
+                "write `| fault | report, report | `test`, `test` |`",
+            );
+        }
+        for test in tests.iter().filter(|test| !docs.contains_key(**test)) {
+            let what = format!("names `{test}`, and there is no such test");
+            find(line, what, "name a test function that exists");
+        }
+        let says = |report: &str| {
+            let of_row = tests.iter().filter_map(|test| docs.get(*test));
+            of_row.into_iter().any(|doc| mentions(doc, report))
+        };
+        for report in named.iter().filter(|report| !says(report)) {
+            let what = format!("the doc line of no test of this row names {report}");
+            find(
+                line,
+                what,
+                "name it (`/// repository#number`) at the test that holds it",
+            );
+        }
+    }
+    findings
+}
+
+/// One row of the table of reports.
+struct Reports<'a> {
+    line: usize,
+    named: Vec<&'a str>,
+    tests: Vec<&'a str>,
+}
+
+fn reports(text: &str) -> Vec<Reports<'_>> {
+    let lines = text.lines().enumerate();
+    let below = lines.skip_while(|(_, line)| line.trim() != REPORTS).skip(1);
+    let section = below.take_while(|(_, line)| !line.starts_with("## "));
+    let rows = section.filter_map(|(index, line)| {
+        let mut cells = line.trim().strip_prefix('|')?.split('|').map(str::trim);
+        let (fault, named, tests) = (cells.next()?, cells.next()?, cells.next()?);
+        let named = named.split(',').map(str::trim);
+        Some((
+            fault,
+            Reports {
+                line: index + 1,
+                named: named.filter(|name| !name.is_empty()).collect(),
+                tests: backticked(tests),
+            },
+        ))
+    });
+    // The first two are the head and the rule below it.
+    rows.skip(2).map(|(_, row)| row).collect()
+}
+
+/// Whether a text names a report, and not one whose number only begins like it.
+fn mentions(text: &str, report: &str) -> bool {
+    text.match_indices(report)
+        .any(|(at, _)| !text[at + report.len()..].starts_with(|c: char| c.is_alphanumeric()))
+}
+
+/// The doc lines of every test function, by its name.
+fn test_docs(tree: &Tree, sources: &Sources) -> BTreeMap<String, String> {
+    let mut docs: BTreeMap<String, String> = BTreeMap::new();
+    for source in sources.iter() {
+        let text = tree.files.get(&source.path).map_or("", String::as_str);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for (line, name) in tests_of(source) {
+            let above = lines[..line].iter().rev();
+            let above = above.take_while(|line| line.starts_with("#[") || line.starts_with("///"));
+            let doc = docs.entry(name.to_owned()).or_default();
+            above.for_each(|line| *doc = format!("{line}\n{doc}"));
+        }
+    }
+    docs
 }
 
 /// A link from one document to a file of the checkout must find it.
@@ -219,6 +325,32 @@ mod tests {
         let lines: Vec<_> = found(wrong).iter().map(|(line, _)| *line).collect();
         assert_eq!(lines, [1, 2, 2, 3], "{:?}", found(wrong));
         assert_eq!(found("nothing\n").len(), 1);
+    }
+
+    #[test]
+    fn a_report_needs_a_test_that_exists_and_names_it() {
+        let mut tree = core(&[(
+            "lib.rs",
+            "#[cfg(test)]\nmod tests {\n    /// kopf#12: it\n    /// goes. kro#3\n    #[test]\n    fn it_holds() {}\n    /// kro#4\n    #[test]\n    fn another() {}\n}\n",
+        )]);
+        let mut lines = |table: &str| {
+            let head = "| fault | reports | tests |\n|---|---|---|\n";
+            let text = format!("# R\n{REPORTS}\n{head}{table}\n## End\n| x | y#1 | `z` |\n");
+            tree.files.insert(RELIABILITY.to_owned(), text);
+            let findings = reports_are_held_by_tests(&tree, &Sources::of(&tree));
+            findings.iter().map(|f| f.line).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            lines("| a | kopf#12, kro#3 | `it_holds` |"),
+            [] as [usize; 0]
+        );
+        assert_eq!(
+            lines("| a | kro#3, kro#4 | `it_holds`, `another` |"),
+            [] as [usize; 0]
+        );
+        let wrong = "| a | kopf#1 | `it_holds` |\n| b | kro#4 | `it_holds` |\n| c | kro#4 | `gone` |\n| d | | |";
+        assert_eq!(lines(wrong), [5, 6, 7, 7, 8]);
+        assert_eq!(lines(""), [1], "no table");
     }
 
     #[test]

@@ -5,6 +5,7 @@ fn round_trip(text: &str) -> Result<String, serde_json::Error> {
     serde_json::to_string(&serde_json::from_str::<Reply>(text)?)
 }
 
+/// kro#1304, function-kro#68: `1` becomes `1.0`, 64-bit integers lose precision.
 #[test]
 fn json_text_inside_a_decision_is_not_rewritten() {
     let text = r#"{"decision":{"status":{"replace":{"a":1.0,"b":9007199254740993,"c":null,"d":[],"e":{},"f":"","z":1E+2}}}}"#;

@@ -102,10 +102,12 @@ impl Bench {
     }
 }
 
+/// shell-operator#212: the initial list and live events wait in different queues.
 #[test]
 fn events_of_one_key_coalesce_into_one_pass() {
     let mut bench = Bench::one();
-    bench.event("a").event("a").event("a");
+    bench.push("a", Initial, 0, None).event("a").event("a");
+    bench.push("a", Resync, 0, None);
     assert_eq!(bench.drain(), ["a"]);
     assert_eq!(bench.queue.depth(MappingId(1)), Depth::default());
 }
@@ -127,6 +129,7 @@ fn a_key_that_runs_is_not_run_again_and_holds_up_nobody() {
     assert_eq!(bench.drain(), [""; 0]);
 }
 
+/// kube-rs#1768, node-readiness-controller#213: a filter by generation hides what happens meanwhile.
 #[test]
 fn during_a_pass_news_is_told_from_an_echo_by_its_version() {
     for (events, known, again) in [
@@ -172,6 +175,7 @@ fn a_swap_or_a_resync_during_a_pass_is_news_whatever_version_it_names() {
     }
 }
 
+/// metacontroller#1252: a filter swallows resyncs.
 #[test]
 fn a_resync_and_a_wake_that_has_come_force_the_call_and_events_do_not() {
     let mut bench = Bench::one();
@@ -215,6 +219,7 @@ fn a_resync_and_a_wake_that_has_come_force_the_call_and_events_do_not() {
     assert_eq!(forced(&mut bench), Some(true));
 }
 
+/// kube-rs Controller: concurrency without a bound by default.
 #[test]
 fn no_more_keys_run_than_the_caps_allow_and_a_parked_one_gives_its_slot_back() {
     let mut bench = Bench::new(3, &[(1, 2), (2, 5)]);

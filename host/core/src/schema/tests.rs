@@ -1,6 +1,7 @@
 use super::*;
 use serde_json::json;
 
+/// kopf#574: the server prunes unknown fields and answers 200.
 #[test]
 fn what_the_server_would_drop_is_dropped_and_named() {
     let schema = StatusSchema::of_crd(

@@ -90,6 +90,7 @@ fn types(status: &Value) -> Vec<(&str, &str)> {
         .collect()
 }
 
+/// metacontroller: an answer without a status wipes the old one. hypershift#9550: a merge patch cannot set null.
 #[test]
 fn absent_leaves_the_status_alone_replace_replaces_and_merge_merges() {
     let current = json!({"phase": "Pending", "a": {"x": 1, "y": null}});
@@ -131,6 +132,7 @@ fn an_equal_status_is_not_written_whatever_the_form_of_its_numbers() {
     );
 }
 
+/// crossplane#5007, kopf#574: what the server prunes is written for ever.
 #[test]
 fn a_field_outside_the_schema_is_named_and_not_written_for_ever() {
     let found = Case {
@@ -239,6 +241,7 @@ fn a_transition_time_moves_with_the_status_of_its_condition_alone() {
     assert_eq!(moved["conditions"][0]["lastTransitionTime"], NOW.seconds());
 }
 
+/// yoke, wasm-operator: counters and times in a status make every pass a write.
 #[test]
 fn the_second_pass_writes_nothing() {
     let first = Case {

@@ -76,6 +76,13 @@ pub enum BadAddress {
 }
 
 impl Resource {
+    /// Whether a watch of the other one's objects is a watch of these: another schema changes nothing of that, another
+    /// definition under the same name does.
+    pub fn same_objects(&self, other: &Self) -> bool {
+        let uid = |resource: &Self| resource.crd.as_ref().map(|crd| crd.uid.clone());
+        uid(self) == uid(other) && self.plural == other.plural && self.version == other.version
+    }
+
     /// `group/version`, or `version` alone for the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
@@ -159,6 +166,37 @@ mod tests {
             has_status: true,
             crd: None,
         }
+    }
+
+    /// kubernetes#74105, KubeOps#476, kro#1029: a kind that is deleted and defined again is watched as if nothing happened.
+    #[test]
+    fn another_definition_under_the_same_name_is_watched_anew_and_another_schema_is_not() {
+        let defined = |uid: &str, generation| Resource {
+            crd: Some(Arc::new(CrdInfo {
+                name: "things.acme.io".into(),
+                uid: uid.into(),
+                generation,
+                schema: Some(serde_json::json!({"description": generation.to_string()})),
+                status: OnceLock::new(),
+            })),
+            ..resource("acme.io", true)
+        };
+        let first = defined("u1", 1);
+        assert!(first.same_objects(&defined("u1", 2)) && first != defined("u1", 2));
+        assert!(
+            !first.same_objects(&defined("u2", 1)),
+            "deleted and defined again"
+        );
+        let renamed = Resource {
+            plural: "stuff".into(),
+            ..defined("u1", 1)
+        };
+        assert!(!first.same_objects(&renamed));
+        let moved = Resource {
+            version: "v2".into(),
+            ..defined("u1", 1)
+        };
+        assert!(!first.same_objects(&moved));
     }
 
     #[test]

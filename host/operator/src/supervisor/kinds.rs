@@ -144,17 +144,11 @@ impl Supervisor {
         let Some(kind) = self.kinds.get_mut(scope) else {
             return;
         };
-        let uid = |resource: &Resource| resource.crd.as_ref().map(|crd| crd.uid.clone());
         let resource = Arc::new(resource);
         match &mut kind.served {
             Some(served) if *served.resource == *resource => {}
             // Another schema over the same objects: the watch goes on.
-            Some(served)
-                if uid(&served.resource) == uid(&resource)
-                    && served.resource.plural == resource.plural =>
-            {
-                served.resource = resource;
-            }
+            Some(served) if served.resource.same_objects(&resource) => served.resource = resource,
             // New, or another kind under the old name.
             _ => {
                 let at = if scope.namespace.is_empty() {

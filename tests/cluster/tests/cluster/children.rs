@@ -142,8 +142,15 @@ fn a_finished_job_that_is_deleted_is_not_run_again() -> Result<()> {
         scene
             .object_is(WISHES, "wish", "told that it is gone", gone)
             .await?;
+        let position = scene.log()?.len();
         let edit = json!({"metadata": {"annotations": {"guesthouse.dev/reconcile": "now"}}});
         scene.patch(WISHES, "wish", edit).await?;
+        scene
+            .until("the plugin was asked again", || {
+                let passes = scene.passes_since(position)?;
+                Ok(passes.iter().any(|pass| pass["calls"].as_u64() >= Some(1)))
+            })
+            .await?;
         scene.ready(WISHES, "wish").await?;
         scene.stop(host).await?;
         let position = scene.log()?.len();
@@ -235,9 +242,11 @@ fn a_change_of_an_immutable_field_is_told_or_makes_the_child_anew_as_asked() -> 
         scene
             .patch(WISHES, "wish", json!({"spec": both("example.com/two")}))
             .await?;
-        scene
+        let says = scene
             .unready(WISHES, "wish", "the child Secret told")
             .await?;
+        let message = condition(&says, "Ready")["message"].to_string();
+        ensure!(message.contains("immutable"), "{says}");
         let recreated = |s: &Value| s["metadata"]["uid"] != anew && s["type"] == "example.com/two";
         scene
             .object_is(SECRETS, "anew", "made anew", recreated)
@@ -290,6 +299,7 @@ fn generated_values_are_made_once_and_stand_nowhere_but_in_their_secret() -> Res
         scene.stop(host).await?;
         let drift = json!({"metadata": {"labels": {OWNER: null}}});
         scene.patch(SECRETS, "login", drift).await?;
+        let position = scene.log()?.len();
         let _host = scene.host_with(&how)?;
         let corrected = scene
             .object_is(SECRETS, "login", "marked again", |s| {
@@ -297,7 +307,7 @@ fn generated_values_are_made_once_and_stand_nowhere_but_in_their_secret() -> Res
             })
             .await?;
         ensure!(password(&corrected) == first, "{corrected}");
-        scene.quiet("wish", 0).await?;
+        scene.quiet("wish", position).await?;
 
         let plain = String::from_utf8(decode(&first)?)?;
         nowhere(scene, &[&first, &plain]).await

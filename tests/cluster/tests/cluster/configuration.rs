@@ -6,6 +6,7 @@ use report_exporter::Exporter;
 use serde_json::{Value, json};
 use std::path::Path;
 
+/// vector#2224
 #[test]
 fn each_wrong_mapping_is_told_on_its_config_map_and_the_good_ones_run() -> Result<()> {
     scenario("wrong", async |scene| {
@@ -99,6 +100,7 @@ fn wrongs(scene: &Scene<'_>) -> Result<Vec<Wrong>> {
     ])
 }
 
+/// vector#2224
 #[test]
 fn a_good_mapping_that_is_edited_into_a_bad_one_serves_on_until_it_is_repaired() -> Result<()> {
     scenario("edited", async |scene| {

@@ -15,6 +15,7 @@ const SPEC: &str = r#"{
     "text": "ä \u2028 \u0007 \"quoted\" \\ / 𝄞", "~/key": 1
 }"#;
 
+/// kro#1304, function-kro#68, hypershift#9550
 #[test]
 fn integers_fractions_null_empty_and_absent_survive_the_way_through_a_plugin() -> Result<()> {
     scenario("values", async |scene| {

@@ -155,7 +155,7 @@ fn needs_of_the_descriptor_are_read_before_the_first_call() {
     );
 }
 
-/// yoke and wasm-operator: a counter in the status, a write in every pass (trap 17).
+/// yoke and wasm-operator: a counter in the status, a write in every pass.
 #[test]
 fn a_plugin_that_never_settles_is_stopped_says_so_is_probed_and_freed_by_a_new_generation() {
     let mut sim = made(restless, json!({}), "");
@@ -216,6 +216,7 @@ fn the_breaker_is_the_mappings_to_set_and_a_plugin_that_settled_meanwhile_is_fre
     );
 }
 
+/// KubeOps, kro: what was given up is taken up again when somebody asks for it.
 #[test]
 fn a_reconcile_token_is_taken_up_once_also_for_what_was_given_up() {
     let mut sim = made(moody, json!({"mode": "terminal"}), "");

@@ -122,6 +122,7 @@ fn others_that_never_stop_writing_end_the_pass_cluster_failed() {
     );
 }
 
+/// crossplane#4968: a status computed from a stale read is lost.
 #[test]
 fn a_pass_that_a_newer_generation_overtook_writes_nothing_and_is_begun_again() {
     let mut sim = Sim::new(mirror, json!({"value": 1}));
@@ -163,6 +164,7 @@ fn after_three_discarded_passes_the_status_is_written_with_the_generation_the_pl
     assert_eq!(sim.cluster.status("job")["observedGeneration"], 5);
 }
 
+/// KubeUser#98: what was computed for one object must not reach another.
 #[test]
 fn nothing_of_an_old_pass_is_written_to_a_new_object_of_the_same_name() {
     for at in ["journal", "patch", "status"] {

@@ -122,6 +122,7 @@ fn what_is_stalled_stays_so_without_a_call_over_restarts_and_edits_that_are_no_n
     assert_eq!(sim.ends.last().unwrap().outcome, Outcome::Stalled);
 }
 
+/// KubeOps, kro: what was given up is taken up again.
 #[test]
 fn a_new_generation_plugin_or_mapping_and_a_resync_take_up_what_is_stalled() {
     type Change = fn(&mut Sim);

@@ -242,6 +242,7 @@ fn a_child_that_lost_its_mark_or_went_to_another_owner_is_not_deleted_when_it_is
     assert_eq!(data(&sim, "b"), "theirs");
 }
 
+/// crossplane#1910: a child that was made and not recorded leaks.
 #[test]
 fn what_a_lost_answer_left_is_found_and_pruned_although_the_store_does_not_show_it() {
     let mut sim = made(plain, json!({"value": 1}));
@@ -257,7 +258,7 @@ fn what_a_lost_answer_left_is_found_and_pruned_although_the_store_does_not_show_
     assert_eq!(sim.cluster.things.count("b"), count(1, 1, 1));
 }
 
-/// A trap, a partial answer or a failed apply must never prune (trap 29).
+/// metacontroller: a partial answer prunes what it did not name. Neither it nor a trap or a failed apply does here.
 #[test]
 fn only_a_complete_decision_whose_applies_all_succeeded_prunes() {
     fn partial(seen: &Observation) -> super::plugins::Said {

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{identity::Identity, outcome::Outcome, pass::Note, time::Time, units::Span};
 
+/// yoke, wasm-operator: a "running" status before each run. archivematica#2352: success is reported before its receipt stands.
 #[test]
 fn the_common_success_is_call_send_journal_call_patch_status_end() {
     let mut sim = Sim::new(report_job, json!({}));

@@ -223,7 +223,7 @@ fn need(method: &str) -> Decision {
     }
 }
 
-/// One bad part among good ones, and nothing of it is done: trap 26 to 28 as far as they show without a cluster.
+/// crossplane#1910, crossplane#6631: children of generated names leak or double. One bad part, and nothing is done.
 #[test]
 fn children_needs_and_the_end_are_checked_before_anything_is_done() {
     let map = |metadata: serde_json::Value| serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});

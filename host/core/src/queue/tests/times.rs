@@ -69,7 +69,7 @@ fn a_wake_in_the_past_earns_no_age() {
     assert_eq!(bench.drain(), ["first", "greedy", "other"]);
 }
 
-/// The Java Operator SDK's rule: an event in the retry window runs at once; `after` means "at the latest".
+/// Java Operator SDK: an event in the retry window runs at once; `after` means "at the latest".
 #[test]
 fn an_event_before_a_wake_runs_at_once_and_leaves_the_wake() {
     let mut bench = Bench::one();

@@ -67,6 +67,8 @@ async fn a_get_answers_with_the_compacted_text() {
     );
 }
 
+/// crossplane#5334: two managers own parts of a status, and fields cannot be deleted; here it is one writer and one verb.
+/// kopf#574: what the server prunes is in its warnings.
 #[tokio::test]
 async fn a_status_goes_to_the_subresource_and_its_warnings_come_back() {
     let (mut server, api) = scripted(vec![

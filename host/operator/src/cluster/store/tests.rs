@@ -84,6 +84,7 @@ impl Play {
     }
 }
 
+/// policy-server#716: a cache of many objects runs out of memory.
 #[test]
 fn an_object_is_held_as_its_text_without_managed_fields() {
     let mut play = Play::new();
@@ -118,6 +119,7 @@ fn an_object_of_a_list_without_apiversion_and_kind_gets_them() {
     }
 }
 
+/// kopf#729, GCP/metacontroller#201: the next pass sees the status from before our own write.
 #[test]
 fn an_own_write_is_seen_before_the_watch_tells_and_not_undone_by_older_events() {
     let mut play = Play::new();

@@ -254,6 +254,7 @@ async fn an_end_in_good_order_goes_on_from_the_last_version_without_a_list() {
     assert_eq!(play.watch.lists(), 1);
 }
 
+/// yoke#152, kube-rs#1615: a 410 ends the watch, and reconciling stops in silence.
 #[tokio::test]
 async fn a_410_at_the_start_of_a_watch_leads_to_a_list_that_tells_what_went() {
     let mut play = play(vec![
@@ -276,6 +277,7 @@ async fn a_410_at_the_start_of_a_watch_leads_to_a_list_that_tells_what_went() {
     assert_eq!(play.watch.lists(), 2);
 }
 
+/// yoke#152, kube-rs#1615
 #[tokio::test]
 async fn a_410_inside_a_stream_leads_to_a_list_that_tells_what_went() {
     let mut play = play(vec![
@@ -295,6 +297,7 @@ async fn a_410_inside_a_stream_leads_to_a_list_that_tells_what_went() {
     .await;
 }
 
+/// yoke#152, kube-rs#1615
 #[tokio::test]
 async fn a_410_for_a_continue_token_starts_the_list_again() {
     let mut play = play(vec![
@@ -371,6 +374,7 @@ async fn a_streamed_list_that_ends_before_its_end_is_replaced_by_pages() {
         .await;
 }
 
+/// kopf#698: a load balancer goes silent.
 #[tokio::test]
 async fn a_silent_connection_is_given_up_and_the_watch_goes_on_from_its_place() {
     let options = WatchOptions {
@@ -424,6 +428,7 @@ async fn a_line_cut_in_the_middle_is_not_taken_and_asked_for_again() {
     }
 }
 
+/// JOSDK#1419: rights that are taken and given back leave a dead watch.
 #[tokio::test]
 async fn missing_rights_are_shown_and_forgotten_when_they_come() {
     let mut play = play(vec![
@@ -447,6 +452,7 @@ async fn missing_rights_are_shown_and_forgotten_when_they_come() {
     play.holds(&[("a", 3), ("b", 11)]);
 }
 
+/// kubernetes#74105, KubeOps#476, kro#1029: the kind is absent, deleted, made anew.
 #[tokio::test]
 async fn a_kind_may_come_late_go_and_come_again() {
     let mut play = play(vec![
@@ -493,6 +499,21 @@ async fn a_server_error_is_shown_and_the_place_kept() {
     ])
     .await;
     assert_eq!(play.watch.lists(), 1);
+}
+
+/// yoke#152: a watch that is dead without knowing shows by the age of the server's last word.
+#[tokio::test]
+async fn the_last_word_of_a_server_is_not_made_younger_by_asking_again() {
+    let mut refused = play(vec![Reply::status(500, "etcd")]).await;
+    refused.expect(&["unreachable"]).await;
+    assert_eq!(refused.watch.last_event(), None, "a refusal tells nothing");
+    let mut play = play(vec![listing(&[("a", 3)], 10).cut()]).await;
+    play.expect(&["initial ns/a 3", "synced", "active"]).await;
+    let heard = play.watch.last_event();
+    assert!(heard.is_some());
+    play.server.seen().await;
+    play.server.seen().await;
+    assert_eq!(play.watch.last_event(), heard);
 }
 
 #[tokio::test]

@@ -75,6 +75,7 @@ async fn what_is_forbidden_is_denied_with_the_servers_words_and_wakes_when_it_is
     assert_eq!(play.read(1, &by_label("l=a")).await, "a");
 }
 
+/// JOSDK#1419
 #[tokio::test]
 async fn rights_that_are_taken_wake_the_readers_who_are_then_denied() {
     let mut play = Play::quick().await;

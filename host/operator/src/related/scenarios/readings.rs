@@ -152,6 +152,7 @@ async fn a_watch_lasts_as_long_as_somebody_reads_from_it_and_a_grace_time_longer
     assert_eq!(play.asked().len(), 1);
 }
 
+/// policy-server#716: whole objects are held where their metadata is enough.
 #[tokio::test]
 async fn who_wants_metadata_alone_is_served_by_metadata_or_by_a_watch_that_has_more() {
     let play = Play::quick().await;

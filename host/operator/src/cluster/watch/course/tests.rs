@@ -227,3 +227,16 @@ fn an_event_that_cannot_be_taken_leads_to_pages() {
     assert_eq!(course.ended(End::Backwards).0, None);
     assert_eq!(course.attempt(), Attempt::Stream);
 }
+
+/// policy-server#287: what an object is called, or what an error says, becomes a metric's label.
+#[test]
+fn the_label_of_a_state_says_nothing_of_what_led_to_it() {
+    let told = |words: &str| {
+        [
+            KindState::Forbidden(words.into()).name(),
+            KindState::Unreachable(words.into()).name(),
+        ]
+    };
+    assert_eq!(told("ns/job-7"), told("ns/job-8"));
+    assert_eq!(told("ns/job-7"), ["forbidden", "unreachable"]);
+}
