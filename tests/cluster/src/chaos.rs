@@ -105,7 +105,7 @@ async fn history(scene: &crate::Scene<'_>, plan: &Plan) -> Result<History> {
             traffic_ms,
             least_rate: LEAST_RATE,
             most_requests: MOST_REQUESTS,
-            ledger: Ledger::of(&scene.exporter),
+            ledger: Ledger::of(scene),
         },
         requests: proxy.requests(),
         nemeses,

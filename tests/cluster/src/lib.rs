@@ -40,4 +40,7 @@ pub use receiver::Receiver;
 pub use report::{History, Nemesis, Run};
 pub use run::{now_ms, scenario, scenario_on, side_by_side};
 pub use scene::Scene;
-pub use workload::{ECHO, REPORT_JOB, WORKLOADS, Workload, name};
+pub use workload::{
+    CHILDREN, ECHO, Life, PROVISION_REQUEST, REPORT_JOB, WEBSITE, WISH, WORKLOADS, Workload,
+    marked, name, unaccounted,
+};

@@ -8,6 +8,7 @@ use crate::proxy::{Proxy, Wire};
 use crate::run::{SLOW, eventually, within};
 use anyhow::{Context, Result, ensure};
 use guesthouse_local::{AuditEvent, Component};
+use provisioner::Provisioner;
 use report_exporter::Exporter;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -22,6 +23,8 @@ pub struct Scene<'a> {
     pub api: Api,
     /// Where reports go.
     pub exporter: Exporter,
+    /// Where resources are provisioned, for a test that needs none of its own.
+    pub provider: Provisioner,
     /// Namespace of the host: mappings, journals, plugins in ConfigMaps.
     pub home: String,
     /// Namespace of the objects.
@@ -42,6 +45,7 @@ impl<'a> Scene<'a> {
             plane,
             api,
             exporter: Exporter::start("127.0.0.1:0").await?,
+            provider: Provisioner::start("127.0.0.1:0").await?,
             home: format!("{name}-host"),
             namespace: name.to_owned(),
             dir: plane.dir.join(name),

@@ -121,7 +121,7 @@ fn more(seed: u64, round: u64) -> Vec<One> {
         .on(&["reportjobs"]);
     all.push(One::Rule(gone.times(4), true));
     let points = REPORT_JOB.points.iter().enumerate();
-    all.extend(points.map(|(at, (point, _))| {
+    all.extend(points.map(|(at, (_, point, _))| {
         // Once in a process, or once in each pass.
         let once = point.contains("swap") || point.contains("cache");
         let passing = mix(seed ^ mix(round << 16 | at as u64)) % 20 + 1;

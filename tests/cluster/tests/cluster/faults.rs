@@ -287,7 +287,7 @@ async fn run(scene: &Scene<'_>, case: Case) -> Result<()> {
             changes,
             traffic_ms,
             most_requests: MOST,
-            ledger: Ledger::of(&scene.exporter),
+            ledger: Ledger::of(scene),
             ..Run::default()
         },
         requests: proxy.requests(),
