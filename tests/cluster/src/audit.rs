@@ -3,6 +3,9 @@
 //! Safety is asked of the whole run, faults and all; that everything came to its end is asked of the end, when all faults are
 //! off. A run that was idle, or whose faults did not take hold, is no proof of anything and is refused too.
 
+mod children;
+mod trace;
+
 use crate::proxy::{Asked, Verb};
 use crate::report::History;
 use serde_json::Value;
@@ -20,6 +23,15 @@ pub fn judge(history: &History) -> Vec<String> {
         everything_came_to_its_end,
         faults_took_hold,
         there_was_traffic,
+        children::are_recorded_before_they_are_made,
+        children::are_deleted_by_their_uid,
+        children::are_made_once,
+        children::are_applied_in_bounds,
+        children::are_all_accounted_for,
+        children::resources_are_made_once_and_gone_with_their_objects,
+        children::finalizers_come_before_what_they_are_for,
+        children::nothing_is_left_on_its_way_out,
+        trace::passes_of_a_key_do_not_overlap,
     ];
     rules.iter().flat_map(|rule| rule(history)).collect()
 }
@@ -28,7 +40,7 @@ pub fn judge(history: &History) -> Vec<String> {
 pub fn busiest(requests: &[Asked]) -> (usize, String) {
     let mut times: BTreeMap<(Verb, String), Vec<u64>> = BTreeMap::new();
     for asked in requests {
-        let path = asked.path.split('?').next().unwrap_or_default();
+        let path = asked.place();
         let path = match asked.verb {
             // Each page has a token of its own.
             Verb::List => asked.path.clone(),
@@ -167,7 +179,8 @@ fn everything_came_to_its_end(history: &History) -> Vec<String> {
     }
     for object in &history.objects {
         let name = name(object);
-        if object["status"]["phase"] != "Done" {
+        let phase = if is_report(object) { "Done" } else { "Ready" };
+        if object["status"]["phase"] != phase {
             findings.push(format!(
                 "{name} ended in phase {}",
                 object["status"]["phase"]
@@ -189,21 +202,24 @@ fn everything_came_to_its_end(history: &History) -> Vec<String> {
             })
             .filter(|receipt| receipt["state"]["answered"].is_object())
             .collect();
-        if receipts.len() != 1 {
+        if is_report(object) && receipts.len() != 1 {
             findings.push(format!(
                 "{name} has {} answered receipts on record",
                 receipts.len()
             ));
         }
     }
-    let ledger = &history.run.ledger;
-    if ledger.made != history.run.objects as u64 {
-        findings.push(format!(
-            "{} reports of {} were made",
-            ledger.made, history.run.objects
-        ));
+    let made = history.run.ledger.made;
+    let wanted = history.objects.iter().filter(|o| is_report(o)).count();
+    if made != wanted as u64 {
+        findings.push(format!("{made} reports of {wanted} were made"));
     }
     findings
+}
+
+/// Histories of earlier versions hold nothing else.
+fn is_report(object: &Value) -> bool {
+    object["kind"].is_null() || object["kind"] == "ReportJob"
 }
 
 fn faults_took_hold(history: &History) -> Vec<String> {
@@ -275,6 +291,7 @@ mod tests {
             phase: phase.map(str::to_owned),
             about: Some("a".to_owned()),
             receipts: vec!["export/k answered".to_owned()],
+            ..Wrote::default()
         }
     }
 
@@ -307,6 +324,7 @@ mod tests {
             nemeses: Vec::new(),
             objects: vec![object],
             journals: vec![journal],
+            ..History::default()
         }
     }
 

@@ -5,6 +5,7 @@ use crate::artifacts::plugin;
 use crate::host::{Arguments, Host, Process, signal};
 use crate::plane::{Plane, echo_kind};
 use crate::proxy::{Proxy, Wire};
+use crate::report::Passing;
 use crate::run::{SLOW, eventually, within};
 use anyhow::{Context, Result, ensure};
 use guesthouse_local::{AuditEvent, Component};
@@ -126,6 +127,11 @@ impl<'a> Scene<'a> {
             serde_json::from_str(line).with_context(|| format!("a line of the host's log: {line}"))
         });
         parsed.collect()
+    }
+
+    /// When passes began and ended, as all hosts of this scene logged it.
+    pub fn trace(&self) -> Result<Vec<Passing>> {
+        Ok(self.log()?.iter().filter_map(Passing::read).collect())
     }
 
     /// The lines about ended passes, from a position of the log on: all mappings and objects.

@@ -141,14 +141,18 @@ impl Workload {
         scene.delete(self.resource, &name(number)).await
     }
 
-    /// Waits until all objects and their journals are gone.
+    /// Waits until all objects, their journals and their children are gone. The last of the children are the garbage collector's.
     pub async fn gone(&self, scene: &Scene<'_>) -> Result<()> {
-        let what = format!("all {} and their journals are gone", self.resource.plural);
+        let what = format!(
+            "all {} are gone with all that was theirs",
+            self.resource.plural
+        );
         scene
             .eventually_slowly(&what, async || {
                 let objects = scene.api.list(self.resource, &scene.namespace).await?;
                 let journals = scene.journals().await?;
-                Ok((objects.is_empty() && journals.is_empty()).then_some(()))
+                let gone = objects.is_empty() && journals.is_empty();
+                Ok((gone && marked(scene).await?.is_empty()).then_some(()))
             })
             .await
     }

@@ -1,13 +1,13 @@
 //! Who is disturbed: how each nemesis is brought about and taken back, and how one sees that it took hold.
 
-use super::nemesis::One;
-use crate::api::{KINDS, ROLE_BINDINGS, Resource};
+use super::nemesis::{Leader, One};
+use crate::api::{KINDS, LEASES, ROLE_BINDINGS, Resource};
 use crate::artifacts::{crash_binary, plugin};
 use crate::host::{Arguments, Host};
-use crate::proxy::{Proxy, Rule, Verb, mix};
+use crate::proxy::{Asked, Proxy, Rule, Verb, mix};
 use crate::run::now_ms;
 use crate::scene::Scene;
-use crate::workload::{REPORT_JOB, name as object_name};
+use crate::workload::{PROVISION_REQUEST, REPORT_JOB, WEBSITE, name as object_name};
 use anyhow::{Context, Result, ensure};
 use report_exporter::{Fail, Mode};
 use serde_json::{Value, json};
@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// How long a replica's Lease lasts, in seconds.
+const LEASE: &str = "3";
 /// How long a fault is on.
 const HOLD: Duration = Duration::from_secs(3);
 /// A kind of this run alone, which is deleted and comes again.
@@ -25,6 +27,17 @@ const PASSING: Resource = Resource {
     kind: "Passing",
     plural: "passings",
 };
+const POLICIES: Resource = Resource {
+    api_version: "admissionregistration.k8s.io/v1",
+    kind: "ValidatingAdmissionPolicy",
+    plural: "validatingadmissionpolicies",
+};
+const POLICY_BINDINGS: Resource = Resource {
+    api_version: "admissionregistration.k8s.io/v1",
+    kind: "ValidatingAdmissionPolicyBinding",
+    plural: "validatingadmissionpolicybindings",
+};
+
 /// Somebody whose rights can be withdrawn.
 pub(super) async fn identity(scene: &Scene<'_>) -> Result<PathBuf> {
     let kubeconfig = scene.nobody("chaos-host")?;
@@ -48,6 +61,8 @@ pub(super) struct Subject<'a> {
     proxy: &'a Proxy,
     how: Arguments,
     host: Mutex<Option<Host>>,
+    /// Another replica, while there is one.
+    second: Mutex<Option<Host>>,
     plugin: PathBuf,
     /// Numbers for what must be new each time.
     count: AtomicU64,
@@ -64,18 +79,22 @@ impl<'a> Subject<'a> {
     ) -> Result<Self> {
         how.binary = Some(crash_binary()?);
         how.cache = Some(scene.dir.join("cache"));
-        how.log = "info,guesthouse_operator=info".to_owned();
+        how.log = "info,guesthouse_operator::trace=debug".to_owned();
+        how.arguments = ["--lease-seconds", LEASE].map(str::to_owned).to_vec();
         let subject = Self {
             scene,
             proxy,
             how,
             host: Mutex::new(None),
+            second: Mutex::new(None),
             plugin: scene.dir.join("plugin.wasm"),
             count: AtomicU64::new(0),
             seed,
         };
         std::fs::copy(plugin("report_job")?, &subject.plugin).context("a plugin of its own")?;
         subject.map("1s").await?;
+        WEBSITE.install(scene).await?;
+        PROVISION_REQUEST.install(scene).await?;
         scene.define(PASSING).await?;
         let echoes = scene.mapping(PASSING, &plugin("echo")?);
         scene.map("passings", &echoes.to_string()).await?;
@@ -187,6 +206,8 @@ impl<'a> Subject<'a> {
             One::Cache => self.cache().await,
             One::Swap => self.swap().await,
             One::Mapping => self.mapping().await,
+            One::Leader(what) => self.leader(*what).await,
+            One::Admission => self.admission().await,
         }
     }
 
@@ -253,6 +274,134 @@ impl<'a> Subject<'a> {
         ensure!(ended.success(), "the host ended with {ended}");
         self.run(None)?;
         Ok(1)
+    }
+
+    /// Ends whatever replica there is beside the first.
+    pub(super) fn alone(&self) -> Result<()> {
+        self.second().take();
+        match self.ended()? {
+            Some(_) => self.run(None),
+            None => Ok(()),
+        }
+    }
+
+    fn second(&self) -> MutexGuard<'_, Option<Host>> {
+        self.second.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which replica has the claim to a mapping, without its instance.
+    async fn holder(&self, mapping: &str) -> Result<Option<String>> {
+        // An API server that is away is asked again.
+        let Ok(leases) = self.scene.api.list(LEASES, &self.scene.home).await else {
+            return Ok(None);
+        };
+        let of =
+            |lease: &&Value| lease["metadata"]["annotations"]["guesthouse.dev/mapping"] == mapping;
+        let holder = leases
+            .iter()
+            .find(of)
+            .map(|l| l["spec"]["holderIdentity"].clone());
+        let holder = holder.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let name = holder.split('_').next().unwrap_or_default().to_owned();
+        Ok(Some(name).filter(|name| !name.is_empty()))
+    }
+
+    /// Another replica comes; whoever has the report jobs is killed, or frozen beyond its Lease; the other one takes over.
+    async fn leader(&self, what: Leader) -> Result<u64> {
+        let other = format!("other-{}", self.new_number());
+        let mut how = self.how.clone();
+        how.replica.clone_from(&other);
+        *self.second() = Some(self.scene.host_with(&how)?);
+        let lease = format!("guesthouse-replica-{other}");
+        self.scene
+            .eventually("the other has its Lease", async || {
+                self.scene.api.find(LEASES, &self.scene.home, &lease).await
+            })
+            .await?;
+        let leader = self
+            .scene
+            .eventually("somebody leads", async || self.holder("report-jobs").await)
+            .await?;
+        let is_second = leader == other;
+        match (what, is_second) {
+            (Leader::Killed, true) => drop(self.second().take()),
+            (Leader::Killed, false) => drop(self.host().take()),
+            (Leader::Frozen, true) => freeze(&self.second(), true)?,
+            (Leader::Frozen, false) => freeze(&self.host(), true)?,
+        }
+        let moved = self
+            .scene
+            .eventually("another leads", async || {
+                Ok(self
+                    .holder("report-jobs")
+                    .await?
+                    .filter(|holder| *holder != leader))
+            })
+            .await;
+        match (what, is_second) {
+            (Leader::Killed, true) => {}
+            // The other one goes on alone for a while.
+            (Leader::Killed, false) => self.run(None)?,
+            (Leader::Frozen, true) => freeze(&self.second(), false)?,
+            (Leader::Frozen, false) => freeze(&self.host(), false)?,
+        }
+        moved?;
+        let second = self.second().take();
+        if let Some(second) = second {
+            self.scene.stop(second).await?;
+        }
+        Ok(1)
+    }
+
+    /// The API server's policy denies what the host writes.
+    async fn admission(&self) -> Result<u64> {
+        let name = "chaos-denies";
+        let groups = [
+            "",
+            "apps",
+            "networking.k8s.io",
+            "batch.acme.io",
+            "web.acme.io",
+            "acme.io",
+        ];
+        let kinds = ["configmaps", "deployments", "services", "ingresses"];
+        let statuses = [
+            "reportjobs/status",
+            "websites/status",
+            "provisionrequests/status",
+        ];
+        let resources = [&kinds[..], &statuses].concat();
+        let policy = json!({"metadata": {"name": name}, "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [{
+                "apiGroups": groups, "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"],
+                "resources": resources,
+            }]},
+            "matchConditions": [
+                {"name": "host", "expression": "request.userInfo.username == 'chaos-host'"},
+            ],
+            "validations": [
+                {"expression": "false", "message": "denied for a while", "reason": "Forbidden"},
+            ],
+        }});
+        let mark = self.proxy.mark();
+        self.scene.api.create(POLICIES, "", policy).await?;
+        let binding = json!({"metadata": {"name": name}, "spec": {
+            "policyName": name, "validationActions": ["Deny"],
+        }});
+        self.scene.api.create(POLICY_BINDINGS, "", binding).await?;
+        let refused = self
+            .until("the host's writes are denied", async || {
+                let since = self.proxy.since(mark);
+                let denied = |asked: &&Asked| asked.verb.is_write() && asked.server == 403;
+                Ok(since.iter().filter(denied).count() as u64)
+            })
+            .await;
+        tokio::time::sleep(HOLD).await;
+        for kind in [POLICY_BINDINGS, POLICIES] {
+            self.scene.api.delete(kind, "", name).await?;
+        }
+        refused
     }
 
     async fn rule(&self, rule: &Rule, restart: bool) -> Result<u64> {
@@ -394,6 +543,10 @@ impl<'a> Subject<'a> {
         })
         .await
     }
+}
+
+fn freeze(host: &Option<Host>, freeze: bool) -> Result<()> {
+    host.as_ref().context("a host")?.freeze(freeze)
 }
 
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {

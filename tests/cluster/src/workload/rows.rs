@@ -118,7 +118,7 @@ pub const WEBSITE: Workload = Workload {
         (Change, "after-journal", SECOND),
         (Change, "before-status", SECOND),
         (Delete, "before-delete", &[1, 4]),
-        (Delete, "after-delete", &[2, 7]),
+        (Delete, "after-delete", &[2, 5]),
         (Delete, "before-finalizer-removal", SECOND),
         (Delete, "after-finalizer-removal", FIRST),
     ],

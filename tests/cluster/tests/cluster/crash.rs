@@ -215,19 +215,14 @@ async fn findings(scene: &Scene<'_>, wrong: &str, kill: Option<&str>) -> Result<
     let _host = scene.host_with(&run(None)?)?;
     // Not by its journals: they are what some wrongs are about.
     let objects = scene.drained(OBJECTS).await?;
-    let history = History {
-        run: Run {
-            workload: workload.name.to_owned(),
-            objects: OBJECTS,
-            changes: OBJECTS as u64,
-            ledger: Ledger::of(scene),
-            ..Run::default()
-        },
-        requests: proxy.requests(),
-        nemeses,
-        objects,
-        journals: scene.journals().await?,
+    let run = Run {
+        workload: workload.name.to_owned(),
+        objects: OBJECTS,
+        changes: OBJECTS as u64,
+        ledger: Ledger::of(scene),
+        ..Run::default()
     };
+    let history = History::of(scene, &proxy, run, nemeses, objects).await?;
     Ok(judge(&history))
 }
 
