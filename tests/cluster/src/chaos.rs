@@ -14,7 +14,7 @@ use crate::plane::Plane;
 use crate::proxy::Wire;
 use crate::report::{History, Nemesis, Run};
 use crate::run::{now_ms, scenario_on};
-use crate::workload::Workload;
+use crate::workload::{Workload, collected};
 use anyhow::{Context, Result, ensure};
 use nemesis::in_order;
 use provisioner::Acts;
@@ -89,6 +89,8 @@ async fn history(scene: &crate::Scene<'_>, plan: &Plan) -> Result<History> {
     for (workload, there) in traffic.there() {
         objects.extend(ended(scene, workload, &there).await?);
     }
+    // What never is, the judge names.
+    let _ = collected(scene).await;
     let run = Run {
         workload: SERVED.map(|(workload, _)| workload.name).join(" "),
         seed: plan.seed,

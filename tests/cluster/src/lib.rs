@@ -42,5 +42,5 @@ pub use run::{now_ms, scenario, scenario_on, side_by_side};
 pub use scene::Scene;
 pub use workload::{
     CHILDREN, ECHO, Life, PROVISION_REQUEST, REPORT_JOB, WEBSITE, WISH, WORKLOADS, Workload,
-    marked, name, unaccounted,
+    collected, marked, name, unaccounted,
 };

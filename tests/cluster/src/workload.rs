@@ -251,6 +251,16 @@ pub async fn marked(scene: &Scene<'_>) -> Result<Vec<Value>> {
     Ok(marked)
 }
 
+/// Waits until the garbage collector has taken what went with its owner.
+pub async fn collected(scene: &Scene<'_>) -> Result<()> {
+    scene
+        .eventually("everything is accounted for", async || {
+            let (marked, journals) = (marked(scene).await?, scene.journals().await?);
+            Ok(unaccounted(&marked, &journals).is_empty().then_some(()))
+        })
+        .await
+}
+
 /// What carries an owner's mark and is in no journal's inventory, and the other way round.
 pub fn unaccounted(marked: &[Value], journals: &[Value]) -> Vec<String> {
     let there: BTreeSet<String> = marked

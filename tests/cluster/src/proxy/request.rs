@@ -149,6 +149,11 @@ impl Asked {
         self.is_done() || (self.sent && self.server == 0)
     }
 
+    /// Whether it is no request but what befell the stream of one.
+    pub fn is_strike(&self) -> bool {
+        self.verb == Verb::Watch && self.sent && self.took == 0 && self.rule.is_some()
+    }
+
     /// Whether it is the apply of a child.
     pub fn applies(&self) -> bool {
         self.verb == Verb::Patch && self.path.contains("fieldManager=guesthouse")

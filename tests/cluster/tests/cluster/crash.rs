@@ -3,9 +3,8 @@
 
 use anyhow::{Context, Result, ensure};
 use guesthouse_tests::{
-    Arguments, History, Host, LEASES, Ledger, Life, Nemesis, REPORT_JOB, Run, Scene, WORKLOADS,
-    Wire, Workload, crash_binary, judge, marked, now_ms, output, scenario, side_by_side,
-    unaccounted,
+    Arguments, Host, LEASES, Ledger, Life, REPORT_JOB, Scene, WORKLOADS, Workload, crash_binary,
+    marked, output, scenario, side_by_side, unaccounted,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +13,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Objects of a run.
-const OBJECTS: usize = 6;
+pub(super) const OBJECTS: usize = 6;
 /// Scenes side by side: most of a scene is waiting.
 const AT_ONCE: usize = 6;
 
@@ -145,87 +144,6 @@ fn each_of_the_24_points_of_a_host_is_one_that_a_test_kills_it_at() -> Result<()
     Ok(())
 }
 
-/// What must be found of a host that does wrong, and where it has to be killed for that.
-const WRONGS: &[(&str, Option<&str>, &str)] = &[
-    (
-        "skip-receipt-journal",
-        None,
-        "says Done before a receipt was journaled",
-    ),
-    (
-        "list-from-cache",
-        None,
-        "lists from a version that was chosen",
-    ),
-    (
-        "key-per-process",
-        Some("after-answer:3"),
-        "made again under another key",
-    ),
-];
-
-#[test]
-fn a_host_that_does_wrong_is_found_out_and_one_that_does_not_is_not() -> Result<()> {
-    let controls = [("", None, ""), ("", Some("after-answer:3"), "")];
-    let cases = WRONGS.iter().copied().chain(controls);
-    side_by_side(
-        3,
-        cases.enumerate().collect(),
-        |(number, (wrong, kill, finding))| {
-            scenario(&format!("wrong-{number}"), async |scene| {
-                let findings = findings(scene, wrong, kill).await?;
-                let found = match wrong.is_empty() {
-                    true => findings.is_empty(),
-                    false => findings.iter().any(|f| f.contains(finding)),
-                };
-                ensure!(found, "{wrong}: {findings:#?}");
-                Ok(())
-            })
-        },
-    )
-}
-
-/// What the judge has against a run of report jobs.
-async fn findings(scene: &Scene<'_>, wrong: &str, kill: Option<&str>) -> Result<Vec<String>> {
-    let workload = &REPORT_JOB;
-    begin(scene, workload).await?;
-    let (proxy, through) = scene.proxy(Wire::Plain).await?;
-    let mutant = ("GUESTHOUSE_MUTANT".to_owned(), wrong.to_owned());
-    let mutant = Some(mutant).filter(|_| !wrong.is_empty());
-    let run = |kill: Option<&str>| -> Result<Arguments> {
-        let mut run = how(scene, kill)?;
-        run.kubeconfig = through.kubeconfig.clone();
-        run.environment.extend(mutant.clone());
-        Ok(run)
-    };
-    let mut nemeses = Vec::new();
-    if let Some(point) = kill {
-        let from = now_ms();
-        let host = scene.host_with(&run(kill)?)?;
-        scene
-            .eventually("the host kills itself", async || host.ended())
-            .await?;
-        nemeses.push(Nemesis {
-            name: point.to_owned(),
-            from,
-            until: now_ms(),
-            hits: 1,
-        });
-    }
-    let _host = scene.host_with(&run(None)?)?;
-    // Not by its journals: they are what some wrongs are about.
-    let objects = scene.drained(OBJECTS).await?;
-    let run = Run {
-        workload: workload.name.to_owned(),
-        objects: OBJECTS,
-        changes: OBJECTS as u64,
-        ledger: Ledger::of(scene),
-        ..Run::default()
-    };
-    let history = History::of(scene, &proxy, run, nemeses, objects).await?;
-    Ok(judge(&history))
-}
-
 /// All parts of the objects' life; the host is killed in one of them, and started again.
 async fn live(scene: &Scene<'_>, workload: &Workload, kill: Option<Kill>) -> Result<Ends> {
     let mut ends = Ends::new();
@@ -258,7 +176,7 @@ async fn live(scene: &Scene<'_>, workload: &Workload, kill: Option<Kill>) -> Res
 }
 
 /// What happens to the objects in a part of their life.
-async fn enter(scene: &Scene<'_>, workload: &Workload, life: Life) -> Result<()> {
+pub(super) async fn enter(scene: &Scene<'_>, workload: &Workload, life: Life) -> Result<()> {
     for number in 0..OBJECTS {
         match life {
             Life::Create => workload.create(scene, number).await?,
@@ -274,7 +192,7 @@ async fn begin(scene: &Scene<'_>, workload: &Workload) -> Result<()> {
     enter(scene, workload, Life::Create).await
 }
 
-async fn await_kill(scene: &Scene<'_>, host: &Host, point: &str) -> Result<()> {
+pub(super) async fn await_kill(scene: &Scene<'_>, host: &Host, point: &str) -> Result<()> {
     let ended = scene
         .eventually("the host kills itself", async || {
             scene.roll_out().await?;
@@ -302,7 +220,7 @@ async fn come_to_the_end(scene: &Scene<'_>, workload: &Workload, life: Life) -> 
 }
 
 /// What is not as it was to be, and what is there beside it.
-fn differences(reference: &End, end: &End) -> Vec<String> {
+pub(super) fn differences(reference: &End, end: &End) -> Vec<String> {
     let names: BTreeSet<&String> = reference.keys().chain(end.keys()).collect();
     names
         .into_iter()
@@ -319,7 +237,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// With the point to crash at, and an empty cache of its own where that is about the cache.
-fn how(scene: &Scene<'_>, crash: Option<&str>) -> Result<Arguments> {
+pub(super) fn how(scene: &Scene<'_>, crash: Option<&str>) -> Result<Arguments> {
     let point = crash.map(|point| ("GUESTHOUSE_CRASH".to_owned(), point.to_owned()));
     Ok(Arguments {
         environment: point.into_iter().collect(),
