@@ -49,6 +49,8 @@ pub fn busiest(requests: &[Asked]) -> (usize, String) {
             Verb::List => asked.path.clone(),
             // Objects are created at one path.
             Verb::Create => format!("{path}/{}", asked.target.name),
+            // Each selector is a watch of its own; one cut of a shared connection ends them all.
+            Verb::Watch => format!("{path}?{}", selectors(&asked.path)),
             _ => path.to_owned(),
         };
         times.entry((asked.verb, path)).or_default().push(asked.at);
@@ -67,6 +69,12 @@ pub fn busiest(requests: &[Asked]) -> (usize, String) {
         }
     }
     most
+}
+
+fn selectors(path: &str) -> String {
+    let query = path.split_once('?').map_or("", |(_, query)| query);
+    let parts = query.split('&').filter(|part| part.contains("Selector="));
+    parts.collect::<Vec<_>>().join("&")
 }
 
 /// A write that does not say which version it replaces overwrites whatever came between.

@@ -57,6 +57,8 @@ pub(super) enum One {
     Leader(Leader),
     /// A policy of the API server denies the host's writes.
     Admission,
+    /// Another version of a kind becomes the one that is stored.
+    Version,
 }
 
 /// What befalls a leader.
@@ -119,6 +121,7 @@ fn more(seed: u64, round: u64) -> Vec<One> {
         One::Leader(Leader::Killed),
         One::Leader(Leader::Frozen),
         One::Admission,
+        One::Version,
         rule("409", status(409), |r| {
             r.writes().on(WRITTEN).percent(60, 4)
         }),
@@ -185,6 +188,7 @@ impl One {
             One::Mapping => "mapping edited".to_owned(),
             One::Leader(what) => format!("leader {what:?}").to_lowercase(),
             One::Admission => "admission denied".to_owned(),
+            One::Version => "kind stored in another version".to_owned(),
         }
     }
 }

@@ -1,18 +1,20 @@
 //! Who is disturbed: how each nemesis is brought about and taken back, and how one sees that it took hold.
 
-use super::nemesis::{Leader, One};
-use crate::api::{KINDS, LEASES, ROLE_BINDINGS, Resource};
+mod changes;
+mod replicas;
+
+use super::nemesis::One;
+use crate::api::{ROLE_BINDINGS, Resource};
 use crate::artifacts::{crash_binary, plugin};
 use crate::host::{Arguments, Host};
-use crate::proxy::{Asked, Proxy, Rule, Verb, mix};
-use crate::run::now_ms;
+use crate::proxy::{Proxy, Rule, Verb, mix};
 use crate::scene::Scene;
 use crate::workload::{PROVISION_REQUEST, REPORT_JOB, WEBSITE, name as object_name};
 use anyhow::{Context, Result, ensure};
 use report_exporter::{Fail, Mode};
 use serde_json::{Value, json};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,17 +29,6 @@ const PASSING: Resource = Resource {
     kind: "Passing",
     plural: "passings",
 };
-const POLICIES: Resource = Resource {
-    api_version: "admissionregistration.k8s.io/v1",
-    kind: "ValidatingAdmissionPolicy",
-    plural: "validatingadmissionpolicies",
-};
-const POLICY_BINDINGS: Resource = Resource {
-    api_version: "admissionregistration.k8s.io/v1",
-    kind: "ValidatingAdmissionPolicyBinding",
-    plural: "validatingadmissionpolicybindings",
-};
-
 /// Somebody whose rights can be withdrawn.
 pub(super) async fn identity(scene: &Scene<'_>) -> Result<PathBuf> {
     let kubeconfig = scene.nobody("chaos-host")?;
@@ -208,6 +199,7 @@ impl<'a> Subject<'a> {
             One::Mapping => self.mapping().await,
             One::Leader(what) => self.leader(*what).await,
             One::Admission => self.admission().await,
+            One::Version => self.version().await,
         }
     }
 
@@ -276,134 +268,6 @@ impl<'a> Subject<'a> {
         Ok(1)
     }
 
-    /// Ends whatever replica there is beside the first.
-    pub(super) fn alone(&self) -> Result<()> {
-        self.second().take();
-        match self.ended()? {
-            Some(_) => self.run(None),
-            None => Ok(()),
-        }
-    }
-
-    fn second(&self) -> MutexGuard<'_, Option<Host>> {
-        self.second.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Which replica has the claim to a mapping, without its instance.
-    async fn holder(&self, mapping: &str) -> Result<Option<String>> {
-        // An API server that is away is asked again.
-        let Ok(leases) = self.scene.api.list(LEASES, &self.scene.home).await else {
-            return Ok(None);
-        };
-        let of =
-            |lease: &&Value| lease["metadata"]["annotations"]["guesthouse.dev/mapping"] == mapping;
-        let holder = leases
-            .iter()
-            .find(of)
-            .map(|l| l["spec"]["holderIdentity"].clone());
-        let holder = holder.as_ref().and_then(Value::as_str).unwrap_or_default();
-        let name = holder.split('_').next().unwrap_or_default().to_owned();
-        Ok(Some(name).filter(|name| !name.is_empty()))
-    }
-
-    /// Another replica comes; whoever has the report jobs is killed, or frozen beyond its Lease; the other one takes over.
-    async fn leader(&self, what: Leader) -> Result<u64> {
-        let other = format!("other-{}", self.new_number());
-        let mut how = self.how.clone();
-        how.replica.clone_from(&other);
-        *self.second() = Some(self.scene.host_with(&how)?);
-        let lease = format!("guesthouse-replica-{other}");
-        self.scene
-            .eventually("the other has its Lease", async || {
-                self.scene.api.find(LEASES, &self.scene.home, &lease).await
-            })
-            .await?;
-        let leader = self
-            .scene
-            .eventually("somebody leads", async || self.holder("report-jobs").await)
-            .await?;
-        let is_second = leader == other;
-        match (what, is_second) {
-            (Leader::Killed, true) => drop(self.second().take()),
-            (Leader::Killed, false) => drop(self.host().take()),
-            (Leader::Frozen, true) => freeze(&self.second(), true)?,
-            (Leader::Frozen, false) => freeze(&self.host(), true)?,
-        }
-        let moved = self
-            .scene
-            .eventually("another leads", async || {
-                Ok(self
-                    .holder("report-jobs")
-                    .await?
-                    .filter(|holder| *holder != leader))
-            })
-            .await;
-        match (what, is_second) {
-            (Leader::Killed, true) => {}
-            // The other one goes on alone for a while.
-            (Leader::Killed, false) => self.run(None)?,
-            (Leader::Frozen, true) => freeze(&self.second(), false)?,
-            (Leader::Frozen, false) => freeze(&self.host(), false)?,
-        }
-        moved?;
-        let second = self.second().take();
-        if let Some(second) = second {
-            self.scene.stop(second).await?;
-        }
-        Ok(1)
-    }
-
-    /// The API server's policy denies what the host writes.
-    async fn admission(&self) -> Result<u64> {
-        let name = "chaos-denies";
-        let groups = [
-            "",
-            "apps",
-            "networking.k8s.io",
-            "batch.acme.io",
-            "web.acme.io",
-            "acme.io",
-        ];
-        let kinds = ["configmaps", "deployments", "services", "ingresses"];
-        let statuses = [
-            "reportjobs/status",
-            "websites/status",
-            "provisionrequests/status",
-        ];
-        let resources = [&kinds[..], &statuses].concat();
-        let policy = json!({"metadata": {"name": name}, "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {"resourceRules": [{
-                "apiGroups": groups, "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"],
-                "resources": resources,
-            }]},
-            "matchConditions": [
-                {"name": "host", "expression": "request.userInfo.username == 'chaos-host'"},
-            ],
-            "validations": [
-                {"expression": "false", "message": "denied for a while", "reason": "Forbidden"},
-            ],
-        }});
-        let mark = self.proxy.mark();
-        self.scene.api.create(POLICIES, "", policy).await?;
-        let binding = json!({"metadata": {"name": name}, "spec": {
-            "policyName": name, "validationActions": ["Deny"],
-        }});
-        self.scene.api.create(POLICY_BINDINGS, "", binding).await?;
-        let refused = self
-            .until("the host's writes are denied", async || {
-                let since = self.proxy.since(mark);
-                let denied = |asked: &&Asked| asked.verb.is_write() && asked.server == 403;
-                Ok(since.iter().filter(denied).count() as u64)
-            })
-            .await;
-        tokio::time::sleep(HOLD).await;
-        for kind in [POLICY_BINDINGS, POLICIES] {
-            self.scene.api.delete(kind, "", name).await?;
-        }
-        refused
-    }
-
     async fn rule(&self, rule: &Rule, restart: bool) -> Result<u64> {
         let hits = || {
             self.proxy
@@ -422,43 +286,6 @@ impl<'a> Subject<'a> {
         let struck = self.until(&what, async || Ok(hits() - before)).await;
         self.proxy.heal();
         struck
-    }
-
-    async fn rights(&self) -> Result<u64> {
-        let mark = self.proxy.mark();
-        self.scene
-            .api
-            .delete(ROLE_BINDINGS, "", "chaos-host")
-            .await?;
-        let refused = self
-            .until("the host is refused", async || {
-                let since = self.proxy.since(mark);
-                Ok(since.iter().filter(|asked| asked.server == 403).count() as u64)
-            })
-            .await;
-        tokio::time::sleep(HOLD).await;
-        grant(self.scene).await?;
-        refused
-    }
-
-    async fn kind(&self) -> Result<u64> {
-        let mark = self.scene.log()?.len();
-        self.scene
-            .api
-            .delete(KINDS, "", "passings.chaos.guesthouse.dev")
-            .await?;
-        let gone = self
-            .until("the host sees that the kind is gone", async || {
-                let log = self.scene.log()?;
-                let is = |line: &&Value| line["state"] == "gone";
-                Ok(log.iter().skip(mark).filter(is).count() as u64)
-            })
-            .await?;
-        let define = async || Ok(self.scene.define(PASSING).await.ok());
-        self.scene
-            .eventually("the kind can be defined again", define)
-            .await?;
-        Ok(gone)
     }
 
     /// For some objects to come, each so often that it is still made.
@@ -480,77 +307,4 @@ impl<'a> Subject<'a> {
         self.until("the exporter fails", async || Ok(failed() - before))
             .await
     }
-
-    fn empty_cache(&self) -> Result<()> {
-        let cache = self.scene.dir.join("cache");
-        self.host().take();
-        if cache.exists() {
-            std::fs::remove_dir_all(cache)?;
-        }
-        Ok(())
-    }
-
-    async fn cache(&self) -> Result<u64> {
-        self.host().take();
-        for entry in std::fs::read_dir(self.scene.dir.join("cache/compiled"))? {
-            let path = entry?.path();
-            let bytes = std::fs::read(&path)?;
-            std::fs::write(&path, &bytes[..bytes.len() / 2])?;
-        }
-        let mark = self.scene.log()?.len();
-        self.run(None)?;
-        self.until("the host does not take what is cut", async || {
-            let log = self.scene.log()?;
-            let ignored = |line: &&Value| line["message"] == "entry of compiled code is ignored";
-            Ok(log.iter().skip(mark).filter(ignored).count() as u64)
-        })
-        .await
-    }
-
-    /// The same plugin with a custom section more: another digest.
-    async fn swap(&self) -> Result<u64> {
-        let mark = self.scene.log()?.len();
-        let mut bytes = std::fs::read(plugin("report_job")?)?;
-        let payload = format!("{}-{}", now_ms(), self.new_number());
-        let section = [&[5][..], b"chaos", payload.as_bytes()].concat();
-        bytes.extend([0, u8::try_from(section.len())?]);
-        bytes.extend(section);
-        replace(&self.plugin, &bytes)?;
-        self.active_since(mark).await
-    }
-
-    /// First to something that cannot be meant: what was good serves on. Then to something else that is.
-    async fn mapping(&self) -> Result<u64> {
-        let mark = self.scene.log()?.len();
-        self.scene.map("report-jobs", "{nonsense: 1}").await?;
-        self.logged(mark, "MappingInvalid").await?;
-        let even = self.new_number().is_multiple_of(2);
-        self.map(if even { "1s" } else { "900ms" }).await?;
-        self.active_since(mark).await
-    }
-
-    async fn active_since(&self, mark: usize) -> Result<u64> {
-        self.logged(mark, "MappingActive").await
-    }
-
-    /// Waits until the host gave a reason in its log.
-    async fn logged(&self, mark: usize, reason: &str) -> Result<u64> {
-        let what = format!("the host logs {reason}");
-        self.until(&what, async || {
-            let log = self.scene.log()?;
-            let is = |line: &&Value| line["reason"] == reason;
-            Ok(log.iter().skip(mark).filter(is).count() as u64)
-        })
-        .await
-    }
-}
-
-fn freeze(host: &Option<Host>, freeze: bool) -> Result<()> {
-    host.as_ref().context("a host")?.freeze(freeze)
-}
-
-fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let aside = path.with_extension("new");
-    std::fs::write(&aside, bytes)?;
-    std::fs::rename(&aside, path).with_context(|| format!("replace {}", path.display()))
 }
