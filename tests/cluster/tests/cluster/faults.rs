@@ -150,7 +150,8 @@ fn slow() -> Vec<Case> {
             Fault::Delay(Duration::from_secs(5), Duration::ZERO),
             |r| r.verbs(&[Verb::List, Verb::Watch]).times(6),
         )
-        .restarting(),
+        .restarting()
+        .with_all(),
         Case::of("none", What::Nothing).over_tls().restarting(),
     ]
 }
@@ -163,7 +164,7 @@ fn refusals() -> Vec<Case> {
         one("422", status(422), |r| {
             r.verbs(&[Verb::Update]).on(JOBS).times(6)
         }),
-        one("429", wait(429), |r| r.on(WRITTEN).percent(40, 2)),
+        one("429", wait(429), |r| r.on(ALL).percent(40, 2)).with_all(),
         one("429-bare", status(429), |r| r.on(WRITTEN).percent(40, 3)).over_tls(),
         one("500", status(500), |r| r.percent(40, 4)).with_all(),
         one("503", wait(503), |r| r.percent(40, 5))
@@ -181,9 +182,9 @@ fn refusals() -> Vec<Case> {
 
 /// 410, wherever it can come.
 fn too_old() -> Vec<Case> {
-    let cut = Rule::new("cut", Fault::CutStream).on(JOBS).times(2);
+    let cut = Rule::new("cut", Fault::CutStream).on(ALL).times(4);
     let start = Rule::new("410", status(410))
-        .on(JOBS)
+        .on(ALL)
         .query("&resourceVersion=");
     vec![
         one("410-in-a-list", status(410), |r| {
@@ -194,7 +195,7 @@ fn too_old() -> Vec<Case> {
             r.on(JOBS).query("continue=").times(2)
         })
         .in_pages(),
-        Case::of("410-at-the-start", What::Rules(vec![cut, start.times(2)])),
+        Case::of("410-at-the-start", What::Rules(vec![cut, start.times(4)])).with_all(),
         one("410-in-the-stream", Fault::GoneInStream, |r| {
             r.on(ALL).times(9)
         })
@@ -273,7 +274,7 @@ fn mixed(seed: u64) -> Case {
 /// Watches that break or say too little.
 fn streams() -> Vec<Case> {
     vec![
-        one("cut-stream", Fault::CutStream, |r| r.percent(10, 14)),
+        one("cut-stream", Fault::CutStream, |r| r.percent(10, 14)).with_all(),
         one("truncated-lines", Fault::Truncated, |r| {
             r.verbs(&[Verb::Watch]).percent(5, 15)
         }),
