@@ -186,6 +186,33 @@ impl Journals {
             .collect()
     }
 
+    /// Journals of mappings that are none of the configured ones: at most so many, others in each round.
+    pub fn of_others(
+        &self,
+        is_configured: impl Fn(&str) -> bool,
+        round: usize,
+        most: usize,
+    ) -> Vec<StoredJournal> {
+        let mut names: Vec<String> = {
+            let index = self.index();
+            let others = index.by_name.iter();
+            let others = others.filter(|(_, (mapping, ..))| !is_configured(mapping));
+            others.map(|(name, _)| name.clone()).collect()
+        };
+        names.sort_unstable();
+        let begin = round
+            .wrapping_mul(most)
+            .checked_rem(names.len())
+            .unwrap_or(0);
+        names.rotate_left(begin);
+        names.truncate(most);
+        let read = |name: String| {
+            let entry = self.store.get(&ObjectKey::new(&self.namespace, &name))?;
+            read(&name, entry.raw()).ok()
+        };
+        names.into_iter().filter_map(read).collect()
+    }
+
     /// All that can be read; the others are told of when their object is passed.
     fn stored(&self) -> Vec<StoredJournal> {
         let entries = self.store.entries().into_iter();

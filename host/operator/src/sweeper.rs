@@ -3,7 +3,7 @@
 //! It needs neither the mapping nor its plugin nor the version its kind was mapped at. What it does not touch: children, other
 //! finalizers, and objects of another uid. A journal whose object is gone goes with it, on the server's own word.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use guesthouse_core::{
     identity::Identity,
@@ -27,6 +27,9 @@ pub(crate) struct Sweeper {
     discovery: Arc<Discovery>,
     journals: Arc<Journals>,
 }
+
+/// Kinds by group and name as one round found them; none is not served.
+pub(crate) type Kinds = BTreeMap<(String, String), Option<Resource>>;
 
 /// What became of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,10 +56,11 @@ impl Sweeper {
 
     /// Releases objects that no mapping is about any more; what fails is tried again in the next round.
     pub(crate) async fn drain(&self, left: Vec<StoredJournal>) {
+        let mut kinds = Kinds::default();
         for stored in left {
             let object = whose(&stored.journal.object);
             let mapping = stored.journal.mapping.clone();
-            match self.release(stored).await {
+            match self.release(stored, &mut kinds).await {
                 Ok(released) => tracing::info!(mapping, object, ?released, "finalizer"),
                 Err(why) => {
                     tracing::warn!(mapping, object, why, "the finalizer stays for now");
@@ -66,12 +70,16 @@ impl Sweeper {
     }
 
     /// Takes the finalizer of one journal off its object and forgets it.
-    pub(crate) async fn release(&self, stored: StoredJournal) -> Result<Released, String> {
+    pub(crate) async fn release(
+        &self,
+        stored: StoredJournal,
+        kinds: &mut Kinds,
+    ) -> Result<Released, String> {
         let Some(finalizer) = stored.journal.finalizer.clone() else {
             return Ok(Released::NotOn);
         };
         let subject = stored.journal.object.clone();
-        let Some(resource) = self.resource(&subject).await? else {
+        let Some(resource) = self.resource(&subject, kinds).await? else {
             // Its kind is gone, and with it every object: nothing is held. The journal waits for the kind's return.
             return Ok(Released::Gone);
         };
@@ -80,7 +88,7 @@ impl Sweeper {
                 self.journals
                     .remove(&Identity::Host, &stored.name, &stored.version)
                     .await
-                    .map_err(|error| format!("deleting its journal: {error:?}"))?;
+                    .map_err(|error| format!("deleting its journal: {error}"))?;
                 Ok(Released::Gone)
             }
             released => {
@@ -94,18 +102,70 @@ impl Sweeper {
                 self.journals
                     .write(&Identity::Host, &write)
                     .await
-                    .map_err(|error| format!("writing its journal: {error:?}"))?;
+                    .map_err(|error| format!("writing its journal: {error}"))?;
                 Ok(released)
             }
         }
     }
 
-    /// The kind at any version the server has of it.
-    async fn resource(&self, subject: &Subject) -> Result<Option<Resource>, String> {
-        self.discovery
+    /// Deletes journals of mappings that are gone once their objects are, on the server's own word; nobody passes those any
+    /// more who would.
+    pub(crate) async fn collect(&self, left: Vec<StoredJournal>) {
+        let mut kinds = Kinds::default();
+        for stored in left {
+            let object = whose(&stored.journal.object);
+            match self.collect_one(&stored, &mut kinds).await {
+                Ok(true) => tracing::info!(
+                    object,
+                    journal = stored.name,
+                    "the journal of an object that is gone"
+                ),
+                Ok(false) => {}
+                Err(why) => tracing::debug!(object, why, "its journal stays for now"),
+            }
+        }
+    }
+
+    async fn collect_one(&self, stored: &StoredJournal, kinds: &mut Kinds) -> Result<bool, String> {
+        let subject = &stored.journal.object;
+        let Some(resource) = self.resource(subject, kinds).await? else {
+            return Ok(false);
+        };
+        let (identity, namespace, name) = (&Identity::Host, &*subject.namespace, &*subject.name);
+        match self.api.get(identity, &resource, namespace, name).await {
+            Ok(raw) => {
+                let head = Head::parse(&raw).map_err(|error| error.to_string())?;
+                if head.uid == subject.uid {
+                    return Ok(false);
+                }
+            }
+            Err(RequestError::NotFound(_)) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        let removed = self
+            .journals
+            .remove(identity, &stored.name, &stored.version);
+        removed.await.map_err(|error| error.to_string())?;
+        Ok(true)
+    }
+
+    /// The kind at any version the server has of it; asked once in a round.
+    async fn resource(
+        &self,
+        subject: &Subject,
+        kinds: &mut Kinds,
+    ) -> Result<Option<Resource>, String> {
+        let kind = (subject.group.clone(), subject.kind.clone());
+        if let Some(known) = kinds.get(&kind) {
+            return Ok(known.clone());
+        }
+        let found = self
+            .discovery
             .resolve_any(&Identity::Host, &subject.group, &subject.kind)
             .await
-            .map_err(|error| format!("looking for its kind: {error}"))
+            .map_err(|error| format!("looking for its kind: {error}"))?;
+        kinds.insert(kind, found.clone());
+        Ok(found)
     }
 
     /// Takes every name of ours off; the last one decides what came of it.
@@ -171,7 +231,7 @@ impl Sweeper {
                 Err(WriteError::NotFound) => return Ok(Released::Gone),
                 // The list changed between the two: read again.
                 Err(WriteError::Conflict | WriteError::Invalid(_) | WriteError::Refused(_)) => {}
-                Err(error) => return Err(format!("taking the finalizer off: {error:?}")),
+                Err(error) => return Err(format!("taking the finalizer off: {error}")),
             }
         }
         Err("others keep writing its finalizers".to_owned())
@@ -201,6 +261,7 @@ pub async fn drain(
     let journals = Arc::new(Journals::read_once(api.clone(), namespace).await?);
     let discovery = Arc::new(Discovery::new(api.clone()));
     let sweeper = Sweeper::new(api, discovery, journals.clone());
+    let mut kinds = Kinds::default();
     let mut held = journals.finalizing();
     held.retain(|stored| mappings.is_empty() || mappings.contains(&stored.journal.mapping));
     held.sort_by_key(|stored| {
@@ -217,7 +278,7 @@ pub async fn drain(
         let result = if dry_run {
             Ok(Released::Kept)
         } else {
-            sweeper.release(stored).await
+            sweeper.release(stored, &mut kinds).await
         };
         tell(Drained {
             object,

@@ -6,14 +6,15 @@
 mod children;
 mod object;
 
-use std::{sync::Arc, time::Instant};
+use std::{pin::pin, sync::Arc, task::Poll, time::Instant};
 
 use guesthouse_core::{
     contract::{Observation, Reply, Verb},
     identity::Identity,
     journal::ChildRecord,
     object::ObjectKey,
-    pass::{Begin, End, JournalWrite, Pass, StepAction, Terms, Told, WriteError},
+    pass::{Begin, End, JournalWrite, Pass, Sent, StepAction, Terms, Told, WriteError},
+    plan::Send,
     queue::Key,
     refusal::{Refusal, RefusalKind},
 };
@@ -149,14 +150,7 @@ impl Worker<'_> {
             StepAction::DropJournal { name, version } => {
                 Told::Journaled(self.shop.journals.remove(identity, &name, &version).await)
             }
-            StepAction::Send(sends) => {
-                let _ = self.reports.send(Report::Parked(self.job.key.clone()));
-                let secrets = self.shop.credentials.read(identity, &sends).await;
-                let fence = Some(&self.job.fence);
-                let results = self.shop.outgoing.send_all(&sends, &secrets, fence).await;
-                let _ = self.reports.send(Report::Unparked(self.job.key.clone()));
-                Told::Sent(results)
-            }
+            StepAction::Send(sends) => Told::Sent(self.send(identity, &sends).await),
             StepAction::Apply(writes) => Told::Applied(self.apply(identity, &writes).await),
             StepAction::Remove(removals) => Told::Removed(self.remove(identity, &removals).await),
             StepAction::Finalizer(write) => Told::Written(self.finalizer(identity, &write).await),
@@ -172,6 +166,21 @@ impl Worker<'_> {
             // `drive` takes these out before.
             StepAction::End(_) => Told::Done,
         }
+    }
+
+    /// Sends, and gives the slot back while the answers are waited for. The place in the line for the wire is taken before
+    /// that, so that what goes next does not overtake it.
+    async fn send(&self, identity: &Identity, sends: &[Send]) -> Vec<Sent> {
+        let secrets = self.shop.credentials.read(identity, sends).await;
+        let fence = Some(&self.job.fence);
+        let mut sending = pin!(self.shop.outgoing.send_all(sends, &secrets, fence));
+        if let Poll::Ready(sent) = futures::poll!(&mut sending) {
+            return sent;
+        }
+        let _ = self.reports.send(Report::Parked(self.job.key.clone()));
+        let sent = sending.await;
+        let _ = self.reports.send(Report::Unparked(self.job.key.clone()));
+        sent
     }
 
     fn reader<'a>(&'a self, identity: &'a Identity) -> Reader<'a> {

@@ -6,12 +6,13 @@
 use std::collections::BTreeSet;
 
 use super::{
-    ChildWrite, Finale, Found, Looked, Pass, Stage, Step, StepAction, Verb, WriteError,
+    ChildWrite, Finale, Found, Pass, Stage, Step, StepAction, Verb, WriteError,
+    inventory::{Place, new_record, place, reference},
     removals::Next,
 };
 use crate::{
-    children::{self, Parent, Standing, Wish},
-    contract::{Cause, ChildState, Json, Kind, Mode, ObjectRef, OnDelete, OnImmutable, Ownership},
+    children::{self, Parent, Wish},
+    contract::{Cause, Json, ObjectRef, OnDelete, OnImmutable, Ownership},
     journal::ChildRecord,
     object::Head,
     plan::Checked,
@@ -43,9 +44,6 @@ pub(super) struct Deed {
     /// The API server did not answer to one of the requests.
     pub(super) away: Option<(String, Option<Span>)>,
 }
-
-/// Which object: group, kind, namespace, name.
-pub(super) type Place = (String, String, String, String);
 
 /// How far a wish or a deletion is.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,173 +125,6 @@ impl Pass {
             }
             Next::Nothing => self.deed_done(deed, now),
         }
-    }
-
-    /// Says of each open wish what is to be done; returns those that only the server can tell about.
-    fn classify(&mut self, deed: &mut Deed) -> Vec<usize> {
-        let mut unknown = Vec::new();
-        for index in 0..deed.standing.len() {
-            if deed.standing[index] != Progress::Open {
-                continue;
-            }
-            let wish = &deed.checked.wishes[index];
-            let Some(at) = self.record_of(wish) else {
-                unknown.push(index);
-                continue;
-            };
-            let record = &self.journal.inventory[at];
-            let made = wish.mode == Mode::Once && !record.asked.is_empty();
-            let progress = match &self.found[at] {
-                _ if made => Progress::Done,
-                // What is in no store, or was never answered for, is asked of the server: never POST on the word of a cache.
-                Found::Absent | Found::Unknown(_) => {
-                    unknown.push(index);
-                    continue;
-                }
-                Found::Object(_) if record.uid.is_none() => {
-                    unknown.push(index);
-                    continue;
-                }
-                Found::Object(object) => {
-                    let namespace = record.namespace.clone();
-                    self.judge(wish, Some(record), &namespace, Some(object))
-                }
-            };
-            if progress == Progress::Done {
-                let wish = wish.clone();
-                self.note_kept(at, &wish);
-            }
-            deed.standing[index] = progress;
-        }
-        unknown
-    }
-
-    /// What is to be done about a wish, from what is known of its object.
-    fn judge(
-        &self,
-        wish: &Wish,
-        record: Option<&ChildRecord>,
-        namespace: &str,
-        found: Option<&Json>,
-    ) -> Progress {
-        let uid = self.uid();
-        let mark = children::owner_mark(&self.terms.mapping.name, &uid);
-        let read = children::standing(found, &mark, &uid);
-        let found_uid = found.and_then(uid_of);
-        let standing = match read {
-            Ok(standing) => standing,
-            Err(error) => return failed(Cause::new("Unreadable", error.to_string()), wish),
-        };
-        let claim = children::claim(&standing, wish, record, found_uid.as_deref().unwrap_or(""));
-        match (claim, standing) {
-            (Err(cause), Standing::Foreign(_) | Standing::Free) => {
-                Progress::Denied(about(wish, cause))
-            }
-            (Err(cause), _) => Progress::Pending(about(wish, cause)),
-            (Ok(()), _) => {
-                let drifted = match (record, found) {
-                    (Some(record), Some(object)) => {
-                        children::drifted(record, wish, object.as_str())
-                    }
-                    _ => true,
-                };
-                if drifted {
-                    Progress::Apply {
-                        namespace: namespace.to_owned(),
-                        uid: found_uid,
-                    }
-                } else {
-                    Progress::Done
-                }
-            }
-        }
-    }
-
-    /// What the server said of the wishes that were not known.
-    pub(super) fn looked(
-        &mut self,
-        mut deed: Deed,
-        results: Vec<Result<Looked, WriteError>>,
-        now: Time,
-    ) -> Step {
-        let unknown = self.classify(&mut deed);
-        if unknown.len() != results.len() {
-            return self.cluster_failed("the driver answered another number of objects", None, now);
-        }
-        for (index, result) in unknown.into_iter().zip(results) {
-            let wish = deed.checked.wishes[index].clone();
-            let mut namespace = None;
-            let progress = match result {
-                Ok(looked) => {
-                    namespace = Some(self.place_for(&wish, looked.namespaced).to_owned());
-                    self.contacted(&wish, looked)
-                }
-                Err(error) => refused(&mut deed, &wish, error),
-            };
-            if matches!(progress, Progress::Failed { .. } | Progress::Denied(_)) {
-                self.note_trouble(&wish, &progress, namespace.as_deref());
-            }
-            deed.standing[index] = progress;
-        }
-        self.advance_deed(deed, now)
-    }
-
-    /// Where a wish's object lies: as written, else where the reconciled object does, and nowhere for cluster-scoped kinds.
-    fn place_for<'a>(&'a self, wish: &'a Wish, namespaced: bool) -> &'a str {
-        if namespaced {
-            wish.namespace.as_deref().unwrap_or(self.key.namespace())
-        } else {
-            ""
-        }
-    }
-
-    /// First contact: what was found decides whether it may be made, taken over or left alone.
-    fn contacted(&mut self, wish: &Wish, looked: Looked) -> Progress {
-        let namespace = self.place_for(wish, looked.namespaced).to_owned();
-        let wrong = match (looked.namespaced, namespace.is_empty(), &wish.namespace) {
-            (true, true, _) => Some((
-                "NamespaceMissing",
-                "it lives in a namespace, and the reconciled object has none to inherit; name one in metadata.namespace",
-            )),
-            (false, _, Some(_)) => Some((
-                "NamespaceGiven",
-                "it lives in no namespace; leave metadata.namespace out",
-            )),
-            _ => None,
-        };
-        if let Some((reason, why)) = wrong {
-            return Progress::Failed {
-                cause: about(wish, Cause::new(reason, why)),
-                invalid: true,
-            };
-        }
-        let at = self.record_of(wish);
-        if let Some(at) = at {
-            // Trouble may have put it on record before anybody knew where it lives.
-            let record = &mut self.journal.inventory[at];
-            if record.uid.is_none() {
-                record.namespace.clone_from(&namespace);
-            }
-        }
-        let record = at.map(|at| self.journal.inventory[at].clone());
-        let progress = self.judge(wish, record.as_ref(), &namespace, looked.object.as_ref());
-        let (Some(at), Some(object)) = (at, looked.object) else {
-            return progress;
-        };
-        // Made by a pass that did not live to say so: once is once.
-        let unsaid = matches!(progress, Progress::Apply { uid: Some(_), .. })
-            && wish.mode == Mode::Once
-            && wish.ownership == Ownership::Owned;
-        self.found[at] = Found::Object(object.clone());
-        if unsaid {
-            self.note_applied(at, wish, object);
-            self.changed_children = true;
-            return Progress::Done;
-        }
-        if progress == Progress::Done {
-            self.note_kept(at, wish);
-        }
-        progress
     }
 
     /// Wishes that can be applied now: everything they come after is done.
@@ -469,182 +300,10 @@ impl Pass {
         };
         self.terms.plugin.finalizes || self.in_waves() || self.journal.inventory.iter().any(stays)
     }
-
-    fn note_applied(&mut self, at: usize, wish: &Wish, object: Json) {
-        let head_uid = uid_of(&object);
-        let seen = children::fingerprint(object.as_str(), &wish.object).unwrap_or_default();
-        let mut record = self.journal.inventory.remove(at);
-        self.found.remove(at);
-        record.uid = head_uid;
-        record.asked.clone_from(&wish.asked);
-        record.seen = seen;
-        settle(&mut record, wish);
-        self.insert_record(record, Found::Object(object));
-    }
-
-    /// A child that is as asked for needs no request; whose effect asks for it, and in which order, may be new all the same,
-    /// and what was wrong with it is over.
-    fn note_kept(&mut self, at: usize, wish: &Wish) {
-        let mut record = self.journal.inventory[at].clone();
-        settle(&mut record, wish);
-        if record == self.journal.inventory[at] {
-            return;
-        }
-        self.journal.inventory.remove(at);
-        let found = self.found.remove(at);
-        self.insert_record(record, found);
-        self.changed_children = true;
-    }
-
-    /// Trouble stands on record, to be shown to the next call; one that never got a record gets one for it.
-    fn note_trouble(&mut self, wish: &Wish, progress: &Progress, namespace: Option<&str>) {
-        let cause = match progress {
-            Progress::Failed { cause, .. } | Progress::Denied(cause) | Progress::Pending(cause) => {
-                cause
-            }
-            _ => return,
-        };
-        let at = match self.record_of(wish) {
-            Some(at) => at,
-            None => {
-                let assumed = wish.namespace.as_deref().unwrap_or(self.key.namespace());
-                let record = new_record(wish, namespace.unwrap_or(assumed));
-                self.insert_record(record, Found::Absent)
-            }
-        };
-        self.journal.inventory[at].error = Some(cause.clone());
-    }
-
-    fn insert_record(&mut self, record: ChildRecord, found: Found) -> usize {
-        let inventory = &mut self.journal.inventory;
-        let at = inventory.partition_point(|other| {
-            (&other.effect, place(other)) < (&record.effect, place(&record))
-        });
-        inventory.insert(at, record);
-        self.found.insert(at, found);
-        at
-    }
-
-    pub(super) fn remove_record(&mut self, at: usize) {
-        self.journal.inventory.remove(at);
-        self.found.remove(at);
-    }
-
-    /// The record of a wish's object, by place: an effect that names another object now leaves the old one to be pruned.
-    pub(super) fn record_of(&self, wish: &Wish) -> Option<usize> {
-        let inventory = &self.journal.inventory;
-        inventory
-            .iter()
-            .position(|record| self.is_place_of(wish, record))
-    }
-
-    pub(super) fn is_place_of(&self, wish: &Wish, record: &ChildRecord) -> bool {
-        let namespace = match &wish.namespace {
-            Some(namespace) => *namespace == record.namespace,
-            None => record.namespace.is_empty() || record.namespace == self.key.namespace(),
-        };
-        namespace && same_kind(&wish.kind, &record.kind) && wish.name == record.name
-    }
-
-    pub(super) fn record_at(&self, object: &ObjectRef) -> Option<usize> {
-        let is = |record: &ChildRecord| {
-            let namespace = match &object.namespace {
-                Some(namespace) => *namespace == record.namespace,
-                None => record.namespace.is_empty() || record.namespace == self.key.namespace(),
-            };
-            namespace && same_kind(&object.kind, &record.kind) && object.name == record.name
-        };
-        self.journal.inventory.iter().position(is)
-    }
-
-    pub(super) fn position(&self, record: &ChildRecord) -> Option<usize> {
-        let inventory = &self.journal.inventory;
-        inventory
-            .iter()
-            .position(|other| place(other) == place(record))
-    }
-
-    /// Whether a child that others come after is there, as asked for, and ready.
-    pub(super) fn is_child_done(&self, wish: &Wish) -> bool {
-        let Some(at) = self.record_of(wish) else {
-            return false;
-        };
-        let record = &self.journal.inventory[at];
-        if record.error.is_some() || record.asked != wish.asked && wish.mode == Mode::Keep {
-            return false;
-        }
-        let state = children::child(record, &self.found[at]).state;
-        let removed =
-            wish.mode == Mode::Once && !record.asked.is_empty() && state == ChildState::Absent;
-        state == ChildState::Current || removed
-    }
-
-    /// The first child that is not ready, as a cause.
-    pub(super) fn unready(&self, deed: &Deed) -> Option<Cause> {
-        deed.checked.wishes.iter().find_map(|wish| {
-            let at = self.record_of(wish)?;
-            let child = children::child(&self.journal.inventory[at], &self.found[at]);
-            let done = self.is_child_done(wish) || wish.ownership == Ownership::Fields;
-            (!done).then(|| {
-                let message = if child.message.is_empty() {
-                    "it is not ready".to_owned()
-                } else {
-                    child.message
-                };
-                about(wish, Cause::new("DependencyNotReady", message))
-            })
-        })
-    }
-}
-
-fn new_record(wish: &Wish, namespace: &str) -> ChildRecord {
-    ChildRecord {
-        effect: wish.effect.clone(),
-        after: wish.after.clone(),
-        kind: wish.kind.clone(),
-        namespace: namespace.to_owned(),
-        name: wish.name.clone(),
-        uid: None,
-        asked: String::new(),
-        seen: String::new(),
-        ownership: wish.ownership,
-        mode: wish.mode,
-        on_delete: wish.on_delete,
-        error: None,
-    }
-}
-
-/// The record says what the wish says, and that nothing is wrong.
-fn settle(record: &mut ChildRecord, wish: &Wish) {
-    record.error = None;
-    record.effect.clone_from(&wish.effect);
-    record.after.clone_from(&wish.after);
-    (record.ownership, record.mode, record.on_delete) = (wish.ownership, wish.mode, wish.on_delete);
-}
-
-fn same_kind(a: &Kind, b: &Kind) -> bool {
-    a.group() == b.group() && a.kind == b.kind
-}
-
-pub(super) fn place(record: &ChildRecord) -> Place {
-    (
-        record.kind.group().to_owned(),
-        record.kind.kind.clone(),
-        record.namespace.clone(),
-        record.name.clone(),
-    )
-}
-
-fn reference(wish: &Wish) -> ObjectRef {
-    ObjectRef {
-        kind: wish.kind.clone(),
-        namespace: wish.namespace.clone(),
-        name: wish.name.clone(),
-    }
 }
 
 /// A cause that names its child.
-fn about(wish: &Wish, cause: Cause) -> Cause {
+pub(super) fn about(wish: &Wish, cause: Cause) -> Cause {
     let message = format!(
         "the child {} {} (effect `{}`): {}",
         wish.kind.kind, wish.name, wish.effect, cause.message
@@ -652,7 +311,7 @@ fn about(wish: &Wish, cause: Cause) -> Cause {
     Cause::new(cause.reason, message)
 }
 
-fn failed(cause: Cause, wish: &Wish) -> Progress {
+pub(super) fn failed(cause: Cause, wish: &Wish) -> Progress {
     Progress::Failed {
         cause: about(wish, cause),
         invalid: false,
@@ -669,7 +328,7 @@ fn recreates(wish: &Wish, message: &str) -> bool {
 }
 
 /// A request about one child that the server did not do.
-fn refused(deed: &mut Deed, wish: &Wish, error: WriteError) -> Progress {
+pub(super) fn refused(deed: &mut Deed, wish: &Wish, error: WriteError) -> Progress {
     match error {
         WriteError::Unavailable {
             message,

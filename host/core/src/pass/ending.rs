@@ -221,19 +221,11 @@ impl Pass {
 
     /// A write that concerns the host's own records, or a read.
     pub(super) fn write_failed(&mut self, what: &str, error: WriteError, now: Time) -> Step {
-        let (message, retry_after) = match error {
-            WriteError::Conflict => ("it was changed meanwhile".to_owned(), None),
-            WriteError::NotFound => ("it is not there".to_owned(), None),
-            WriteError::Invalid(message)
-            | WriteError::Forbidden(message)
-            | WriteError::Refused(message)
-            | WriteError::NoSuchKind(message) => (message, None),
-            WriteError::Unavailable {
-                message,
-                retry_after,
-            } => (message, retry_after),
+        let retry_after = match &error {
+            WriteError::Unavailable { retry_after, .. } => *retry_after,
+            _ => None,
         };
-        self.cluster_failed(&format!("{what}: {message}"), retry_after, now)
+        self.cluster_failed(&format!("{what}: {error}"), retry_after, now)
     }
 }
 

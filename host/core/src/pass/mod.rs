@@ -21,10 +21,12 @@
 
 mod breaker;
 mod children;
+mod contact;
 mod ending;
 mod finale;
 mod finalizer;
 mod gate;
+mod inventory;
 mod machine;
 mod observe;
 mod reading;

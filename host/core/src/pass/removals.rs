@@ -6,7 +6,8 @@
 
 use super::{
     Found, Looked, Pass, Removal, Step, Verb, Way, WriteError,
-    children::{Deed, Progress, place, uid_of},
+    children::{Deed, Progress, uid_of},
+    inventory::place,
 };
 use crate::{
     children::{self, Standing},

@@ -320,6 +320,20 @@ pub enum WriteError {
     },
 }
 
+impl std::fmt::Display for WriteError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            WriteError::Conflict => "it was changed meanwhile",
+            WriteError::NotFound => "it is not there",
+            WriteError::Invalid(message)
+            | WriteError::Refused(message)
+            | WriteError::NoSuchKind(message)
+            | WriteError::Forbidden(message)
+            | WriteError::Unavailable { message, .. } => message,
+        })
+    }
+}
+
 /// How a pass ended, and what its key is queued for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct End {

@@ -224,7 +224,9 @@ impl Pass {
         match self.terms.mapping.mapping.on_broken {
             OnBroken::Release => self.tear_down_now(now),
             OnBroken::Block => {
-                let cause = Cause::new("PluginUnavailable", self.with_way_out(why));
+                let plugin = &self.terms.mapping.mapping.plugin;
+                let why = self.with_way_out(&format!("the plugin {plugin} cannot be used: {why}"));
+                let cause = Cause::new("PluginUnavailable", why);
                 self.journal.retry = None;
                 self.finish(Finale::trouble(Outcome::Stalled, cause, None), now)
             }

@@ -1,6 +1,8 @@
 mod refused;
 
 use super::*;
+use crate::contract::{Action, Delivery, Effect, Http, MAX_EFFECT_ID};
+use crate::keys::idempotency_key;
 use crate::{
     contract::{Body, ConditionStatus, Event, EventType, Json, Kind, MAX_RECEIPTS},
     journal::{ReceiptRecord, RecordState, Subject},

@@ -1,7 +1,8 @@
 //! The formats of strings that the server checks and that can be checked here without guessing; others are left to it
 //! (kube-openapi `pkg/validation/strfmt`).
 
-use std::net::Ipv6Addr;
+// Of `core`: an address to parse, and no way to a network.
+use core::net::Ipv6Addr;
 
 use base64::Engine as _;
 

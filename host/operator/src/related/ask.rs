@@ -16,8 +16,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     Reader, Related, Shared,
+    held::Standing,
     missing::no_such_kind,
-    table::{Part, Standing},
+    table::Part,
     targets::{self, Interest, Want},
 };
 use crate::cluster::{Entry, RequestError, Resource};

@@ -16,6 +16,7 @@ mod drive;
 mod echoes;
 mod fetches;
 mod groups;
+mod held;
 mod kinds;
 mod missing;
 #[cfg(test)]

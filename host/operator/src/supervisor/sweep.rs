@@ -19,6 +19,10 @@ use guesthouse_core::{
 use super::Supervisor;
 use crate::{clock, sweeper::Sweeper};
 
+/// Graces between two looks at journals of mappings that are gone: ten minutes.
+const COLLECT: u64 = 10;
+/// Most of them in one look.
+const COLLECTED: usize = 1000;
 /// Pause between two rounds over what could not be released.
 const PAUSE: Span = Span::from_secs(15);
 
@@ -31,6 +35,9 @@ pub(super) struct Sweep {
     /// By journal.
     absent: BTreeMap<String, Time>,
     next: Option<Time>,
+    /// When journals of mappings that are gone are looked at again, and for the how many-th time.
+    collect: Time,
+    round: usize,
 }
 
 impl Sweep {
@@ -40,6 +47,8 @@ impl Sweep {
             configured: BTreeMap::new(),
             absent: BTreeMap::new(),
             next: None,
+            collect: Time::NEVER,
+            round: 0,
         }
     }
 
@@ -47,6 +56,11 @@ impl Sweep {
     pub(super) fn configured(&mut self, mappings: BTreeMap<String, Option<For>>) {
         self.configured = mappings;
         self.next = Some(Time(0));
+        self.collect = self.collect.min(clock::now().after(self.pause()));
+    }
+
+    fn pause(&self) -> Span {
+        Span(self.grace.0.saturating_mul(COLLECT).max(1000))
     }
 
     /// What a mapping that is gone had still under way is over: it may have left something, too.
@@ -55,7 +69,8 @@ impl Sweep {
     }
 
     pub(super) fn next(&self) -> Option<Time> {
-        self.next
+        let collect = Some(self.collect).filter(|at| *at != Time::NEVER);
+        [self.next, collect].into_iter().flatten().min()
     }
 
     /// Whether a journal's mapping is gone, or no longer about its object's kind or namespace.
@@ -88,6 +103,9 @@ impl Supervisor {
     /// Takes off what mappings have left that are not about an object for long enough.
     pub(super) fn sweep(&mut self, now: Time) {
         let complete = self.config_watch.is_synced() && self.journals_synced;
+        if complete && self.sweep.collect <= now {
+            self.collect(now);
+        }
         if !complete || self.sweep.next.is_none_or(|at| now < at) {
             return;
         }
@@ -109,16 +127,37 @@ impl Supervisor {
         if due.is_empty() {
             return;
         }
-        let sweeper = Sweeper::new(
-            self.shop.api.clone(),
-            self.discovery.clone(),
-            self.shop.journals.clone(),
-        );
+        let sweeper = self.sweeper();
         tracing::info!(
             objects = due.len(),
             "no mapping is about these objects any more; their finalizers are taken off"
         );
         tokio::spawn(async move { sweeper.drain(due).await });
+    }
+
+    /// Journals that no mapping asks for any more go once their objects are gone.
+    fn collect(&mut self, now: Time) {
+        self.sweep.collect = now.after(self.sweep.pause());
+        self.sweep.round += 1;
+        let configured = &self.sweep.configured;
+        let is_configured = |mapping: &str| configured.contains_key(mapping);
+        let left = self
+            .shop
+            .journals
+            .of_others(is_configured, self.sweep.round, COLLECTED);
+        if left.is_empty() {
+            return;
+        }
+        let sweeper = self.sweeper();
+        tokio::spawn(async move { sweeper.collect(left).await });
+    }
+
+    fn sweeper(&self) -> Sweeper {
+        Sweeper::new(
+            self.shop.api.clone(),
+            self.discovery.clone(),
+            self.shop.journals.clone(),
+        )
     }
 
     /// Related objects or children of these keys changed.

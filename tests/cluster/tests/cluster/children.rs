@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use guesthouse_tests::{
-    CONFIG_MAPS, Host, JOBS, NAMESPACES, Resource, SECRETS, SERVICES, Scene, WISHES, child,
-    condition, scenario,
+    CONFIG_MAPS, Host, JOBS, NAMESPACES, Resource, SECRETS, Scene, WISHES, child, condition,
+    scenario,
 };
 use serde_json::{Value, json};
 
@@ -217,39 +217,30 @@ fn fields_of_anothers_object_are_set_without_force_and_let_go_of_again() -> Resu
 #[test]
 fn a_change_of_an_immutable_field_is_told_or_makes_the_child_anew_as_asked() -> Result<()> {
     scenario("immutable", async |scene| {
-        let _host = serve(scene, &[SERVICES]).await?;
-        let service = |name: &str, address: &str| {
-            let ports = json!([{"port": 80, "protocol": "TCP"}]);
-            child(
-                name,
-                SERVICES,
-                name,
-                json!({"spec": {"clusterIP": address, "ports": ports}}),
-            )
-        };
-        let both = |address: &str| {
+        let _host = serve(scene, &[SECRETS]).await?;
+        // The type of a Secret can never change.
+        let secret = |name: &str, type_: &str| child(name, SECRETS, name, json!({"type": type_}));
+        let both = |type_: &str| {
             wish([
-                how(service("anew", address), "recreate"),
-                service("told", address),
+                how(secret("anew", type_), "recreate"),
+                secret("told", type_),
             ])
         };
-        scene.wish("wish", both("None")).await?;
+        scene.wish("wish", both("example.com/one")).await?;
         scene.ready(WISHES, "wish").await?;
         let uid = async |name: &str| -> Result<Value> {
-            Ok(scene.read(SERVICES, name).await?["metadata"]["uid"].clone())
+            Ok(scene.read(SECRETS, name).await?["metadata"]["uid"].clone())
         };
         let (anew, told) = (uid("anew").await?, uid("told").await?);
         scene
-            .patch(WISHES, "wish", json!({"spec": both("10.96.77.77")}))
+            .patch(WISHES, "wish", json!({"spec": both("example.com/two")}))
             .await?;
-        // The same address cannot be had twice; the immutable one is refused before that.
         scene
-            .unready(WISHES, "wish", "the child Service told")
+            .unready(WISHES, "wish", "the child Secret told")
             .await?;
-        let recreated =
-            |s: &Value| s["metadata"]["uid"] != anew && s["spec"]["clusterIP"] == "10.96.77.77";
+        let recreated = |s: &Value| s["metadata"]["uid"] != anew && s["type"] == "example.com/two";
         scene
-            .object_is(SERVICES, "anew", "made anew", recreated)
+            .object_is(SECRETS, "anew", "made anew", recreated)
             .await?;
         ensure!(uid("told").await? == told);
         Ok(())
@@ -315,7 +306,7 @@ fn generated_values_are_made_once_and_stand_nowhere_but_in_their_secret() -> Res
 
 #[test]
 fn a_child_in_another_namespace_is_granted_by_name_and_cleaned_up_by_a_finalizer() -> Result<()> {
-    scenario("elsewhere", async |scene| {
+    scenario("child-elsewhere", async |scene| {
         let other = format!("{}-other", scene.namespace);
         let namespace = json!({"metadata": {"name": other}});
         scene.api.create(NAMESPACES, "", namespace).await?;
@@ -464,7 +455,7 @@ fn the_garbage_collector_takes_no_child_of_a_living_parent() -> Result<()> {
 /// crossplane#1910, crossplane#6631
 #[test]
 fn what_may_not_be_asked_for_is_refused_before_anything_is_made() -> Result<()> {
-    scenario("refused", async |scene| {
+    scenario("child-refused", async |scene| {
         let _host = serve(scene, &[CONFIG_MAPS]).await?;
         let mut nameless = map("nameless", "x", json!({}));
         nameless["object"]["metadata"] = json!({"generateName": "x-"});

@@ -284,6 +284,7 @@ fn a_kind_that_is_deleted_takes_its_objects_through_their_plugin() -> Result<()>
             scene.object_is(DOOMED, name, "held", held).await?;
         }
         let name = format!("{}.doomed.guesthouse.dev", DOOMED.plural);
+        let position = scene.log()?.len();
         scene.api.delete(KINDS, "", &name).await?;
         scene
             .eventually("the kind is gone", async || {
@@ -291,7 +292,16 @@ fn a_kind_that_is_deleted_takes_its_objects_through_their_plugin() -> Result<()>
                 Ok(kind.is_none().then_some(()))
             })
             .await?;
-        scene.gone(CONFIG_MAPS, "one").await
+        for name in ["one", "two"] {
+            let passes = scene.passes_of(name)?;
+            let called = passes.iter().filter(|pass| pass["calls"] == 1).count();
+            ensure!(called >= 2, "{name} was not finalized: {passes:#?}");
+        }
+        // Others never notice.
+        serve_with(scene, json!({})).await?;
+        wish(scene, "other", json!({})).await?;
+        ensure!(!scene.passes_since(position)?.is_empty());
+        Ok(())
     })
 }
 

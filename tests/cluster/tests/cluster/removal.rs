@@ -63,6 +63,28 @@ fn a_removed_mapping_lets_go_of_its_objects_and_leaves_their_children() -> Resul
 }
 
 #[test]
+fn a_journal_that_a_removed_mapping_left_goes_once_its_object_is_gone_and_not_before() -> Result<()>
+{
+    scenario("unmapped-journals", async |scene| {
+        let _host = serve(scene, json!({})).await?;
+        for name in ["goes", "stays"] {
+            wish(scene, name).await?;
+        }
+        unmap(scene).await?;
+        held(scene, "goes", false).await?;
+        scene.delete(WISHES, "goes").await?;
+        scene
+            .eventually("the journal of what is gone goes", async || {
+                Ok(scene.journal("goes").await?.is_none().then_some(()))
+            })
+            .await?;
+        let left = scene.journal("stays").await?;
+        ensure!(left.is_some(), "the journal of a living object went");
+        Ok(())
+    })
+}
+
+#[test]
 fn a_mapping_that_is_removed_while_the_host_is_down_lets_go_after_its_start() -> Result<()> {
     scenario("unmapped-down", async |scene| {
         let host = serve(scene, json!({})).await?;

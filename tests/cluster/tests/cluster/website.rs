@@ -289,21 +289,24 @@ fn a_deleted_website_takes_its_children_with_it_last_made_first() -> Result<()> 
                 Ok(scene.journal("site").await?.is_none().then_some(()))
             })
             .await?;
+        // What comes after others is gone before our finalizer is; the rest goes with its owner.
         let writes = scene.writes_since(mark)?;
-        let position = |kind: Resource| {
-            let deletes =
-                |w: &&guesthouse_tests::AuditEvent| w.verb == "delete" && w.concerns(kind.plural);
-            writes
-                .iter()
-                .position(|write| deletes(&write))
-                .with_context(|| format!("{writes:#?}"))
+        let place = |verb: &str, kind: Resource| {
+            let fits = |w: &guesthouse_tests::AuditEvent| w.verb == verb && w.concerns(kind.plural);
+            writes.iter().position(fits)
         };
-        // The Ingress comes after the Service, the Deployment after the content.
-        ensure!(position(INGRESSES)? < position(SERVICES)?, "{writes:#?}");
-        ensure!(
-            position(DEPLOYMENTS)? < position(CONFIG_MAPS)?,
-            "{writes:#?}"
-        );
+        let released = place("patch", WEBSITES).with_context(|| format!("{writes:#?}"))?;
+        for kind in [INGRESSES, DEPLOYMENTS] {
+            let deleted = place("delete", kind);
+            ensure!(deleted.is_some_and(|at| at < released), "{writes:#?}");
+        }
+        for kind in [CONFIG_MAPS, SERVICES] {
+            let deleted = place("delete", kind);
+            ensure!(
+                deleted.is_none_or(|at| at > place("delete", DEPLOYMENTS).unwrap_or(0)),
+                "{writes:#?}"
+            );
+        }
         Ok(())
     })
 }

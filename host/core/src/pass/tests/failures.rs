@@ -87,6 +87,21 @@ fn past_the_limit_the_object_is_stalled_and_says_so_everywhere() {
 }
 
 #[test]
+fn a_status_beyond_the_budget_is_a_condition_with_size_and_limit_and_not_an_answer_of_the_server() {
+    let mut sim = Sim::new(moody, json!({"mode": "huge"}));
+    let end = sim.pass(false);
+    assert_eq!(end.outcome, Outcome::PluginFailed);
+    assert_eq!(sim.names(), ["call", "journal", "status", "tell", "end"]);
+    let status = sim.cluster.status("job");
+    let message = status["conditions"][0]["message"].as_str().unwrap();
+    assert!(
+        message.contains("307") && message.contains("262144"),
+        "{message}"
+    );
+    assert!(status.to_string().len() < 4096);
+}
+
+#[test]
 fn a_terminal_failure_is_stalled_at_once_and_its_status_is_written() {
     let mut sim = Sim::new(moody, json!({"mode": "terminal"}));
     let end = sim.pass(false);

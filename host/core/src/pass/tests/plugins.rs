@@ -182,6 +182,10 @@ pub(super) fn moody(seen: &Observation) -> Said {
             status: replace(json!([])),
             ..Decision::default()
         }),
+        "huge" => said(Decision {
+            status: replace(json!({"phase": "x".repeat(300 * 1024)})),
+            ..Decision::default()
+        }),
         "deny" => said(Decision {
             status: replace(json!({"phase": "Sent"})),
             effects: vec![effect("x", None, "http://elsewhere/")],
