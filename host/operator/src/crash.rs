@@ -34,21 +34,32 @@ pub const POINTS: [&str; 24] = [
 ];
 
 /// All wrongs.
-pub const MUTANTS: [&str; 3] = [
+pub const MUTANTS: [&str; 8] = [
     // Receipts are not journaled: what was answered is forgotten by a crash.
     "skip-receipt-journal",
     // A watch begins with whatever state the server has at hand, be it older than one seen before.
     "list-from-cache",
     // Each process has idempotency keys of its own: what was sent before a crash is done again after it.
     "key-per-process",
+    // Every decision counts as complete: what a plugin says nothing of is pruned.
+    "prune-without-complete",
+    // Children are made before they are on record: a crash in between leaves some that nobody knows of.
+    "create-before-inventory",
+    // The first pass of an object puts no finalizer on: what it makes outside is nobody's if the object goes then.
+    "finalizer-after-effect",
+    // Children are deleted by name alone, whoever has that name by now.
+    "delete-without-uid",
+    // The finalizer goes without the clean-up.
+    "let-go-early",
 ];
 
-pub(crate) use kind::{Steps, check, is_mutant, pass};
+pub(crate) use kind::{Steps, check, is_first, is_mutant, pass};
 
 #[cfg(feature = "crash-points")]
 mod kind {
-    use std::sync::OnceLock;
+    use std::collections::BTreeSet;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Mutex, OnceLock, PoisonError};
 
     use super::{MUTANTS, POINTS};
 
@@ -117,6 +128,13 @@ mod kind {
         static MUTANT: OnceLock<Option<String>> = OnceLock::new();
         let read = || std::env::var("GUESTHOUSE_MUTANT").ok();
         MUTANT.get_or_init(read).as_deref() == Some(name)
+    }
+
+    /// Whether this process is asked for that object for the first time.
+    pub(crate) fn is_first(object: &str) -> bool {
+        static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+        let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.insert(object.to_owned())
     }
 
     /// The steps of one pass, told before and after each is carried out.
@@ -188,6 +206,11 @@ mod kind {
 
     #[inline(always)]
     pub(crate) fn is_mutant(_: &str) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_first(_: &str) -> bool {
         false
     }
 

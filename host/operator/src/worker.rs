@@ -9,10 +9,11 @@ mod object;
 use std::{pin::pin, sync::Arc, task::Poll, time::Instant};
 
 use guesthouse_core::{
-    contract::{Observation, Verb},
+    contract::{Observation, Reply, Verb},
     identity::Identity,
+    journal::ChildRecord,
     object::ObjectKey,
-    pass::{Begin, End, Pass, Sent, StepAction, Terms, Told, WriteError},
+    pass::{Begin, End, JournalWrite, Pass, Sent, StepAction, Terms, Told, WriteError},
     plan::Send,
     queue::Key,
     refusal::{Refusal, RefusalKind},
@@ -102,7 +103,7 @@ struct Worker<'a> {
 impl Worker<'_> {
     async fn drive(&self, begin: Begin) -> End {
         let mut steps = crash::Steps::new();
-        let (mut pass, mut step) = Pass::start(self.job.terms.clone(), begin, clock::now());
+        let (mut pass, mut step) = Pass::start(self.terms(), begin, clock::now());
         loop {
             trace::step(&self.job.terms, &self.job.key.object, &step);
             steps.before(match &step.action {
@@ -118,6 +119,16 @@ impl Worker<'_> {
         }
     }
 
+    /// The job's terms.
+    fn terms(&self) -> Arc<Terms> {
+        let mut terms = self.job.terms.clone();
+        if crash::is_mutant("finalizer-after-effect") && crash::is_first(&self.object().to_string())
+        {
+            Arc::make_mut(&mut terms).plugin.finalizes = false;
+        }
+        terms
+    }
+
     async fn carry_out(&self, identity: &Identity, action: StepAction) -> Told {
         if has_effect(&action) && !self.job.fence.allows() {
             return not_ours(&action);
@@ -130,10 +141,7 @@ impl Worker<'_> {
             }
             StepAction::Look(objects) => Told::Looked(self.look(identity, &objects).await),
             StepAction::Call(verb, seen) => self.call(verb, seen).await,
-            StepAction::Journal(write)
-                if crash::is_mutant("skip-receipt-journal")
-                    && !write.journal.receipts.is_empty() =>
-            {
+            StepAction::Journal(write) if is_left_out(&write) => {
                 Told::Journaled(Ok(write.version.unwrap_or_default()))
             }
             StepAction::Journal(write) => {
@@ -203,7 +211,7 @@ impl Worker<'_> {
         };
         let called = self.shop.executor.call(&terms.mapping.name, work).await;
         trace::called(terms, self.object(), &called);
-        Told::Reply(called.result)
+        Told::Reply(called.result.map(|reply| bent(verb, reply)))
     }
 
     fn about(&self) -> About {
@@ -222,6 +230,26 @@ impl Worker<'_> {
             uid,
         }
     }
+}
+
+/// A journal that a host which does wrong does not write.
+fn is_left_out(write: &JournalWrite) -> bool {
+    let journal = &write.journal;
+    let made = |child: &ChildRecord| !child.asked.is_empty();
+    crash::is_mutant("skip-receipt-journal") && !journal.receipts.is_empty()
+        || crash::is_mutant("create-before-inventory") && !journal.inventory.iter().all(made)
+}
+
+/// What a host that does wrong takes a reply for.
+fn bent(verb: Verb, mut reply: Reply) -> Reply {
+    if let Reply::Decision(decision) = &mut reply {
+        decision.complete |= crash::is_mutant("prune-without-complete");
+        if verb == Verb::Finalize && crash::is_mutant("let-go-early") {
+            decision.effects.clear();
+            decision.finalized = true;
+        }
+    }
+    reply
 }
 
 /// Whether others can see that the step was made.

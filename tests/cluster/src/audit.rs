@@ -3,6 +3,9 @@
 //! Safety is asked of the whole run, faults and all; that everything came to its end is asked of the end, when all faults are
 //! off. A run that was idle, or whose faults did not take hold, is no proof of anything and is refused too.
 
+mod children;
+mod trace;
+
 use crate::proxy::{Asked, Verb};
 use crate::report::History;
 use serde_json::Value;
@@ -20,6 +23,15 @@ pub fn judge(history: &History) -> Vec<String> {
         everything_came_to_its_end,
         faults_took_hold,
         there_was_traffic,
+        children::are_recorded_before_they_are_made,
+        children::are_deleted_by_their_uid,
+        children::are_made_once,
+        children::are_applied_in_bounds,
+        children::are_all_accounted_for,
+        children::resources_are_made_once_and_gone_with_their_objects,
+        children::finalizers_come_before_what_they_are_for,
+        children::nothing_is_left_on_its_way_out,
+        trace::passes_of_a_key_do_not_overlap,
     ];
     rules.iter().flat_map(|rule| rule(history)).collect()
 }
@@ -28,12 +40,17 @@ pub fn judge(history: &History) -> Vec<String> {
 pub fn busiest(requests: &[Asked]) -> (usize, String) {
     let mut times: BTreeMap<(Verb, String), Vec<u64>> = BTreeMap::new();
     for asked in requests {
-        let path = asked.path.split('?').next().unwrap_or_default();
+        if asked.is_strike() {
+            continue;
+        }
+        let path = asked.place();
         let path = match asked.verb {
             // Each page has a token of its own.
             Verb::List => asked.path.clone(),
             // Objects are created at one path.
             Verb::Create => format!("{path}/{}", asked.target.name),
+            // Each selector is a watch of its own; one cut of a shared connection ends them all.
+            Verb::Watch => format!("{path}?{}", selectors(&asked.path)),
             _ => path.to_owned(),
         };
         times.entry((asked.verb, path)).or_default().push(asked.at);
@@ -52,6 +69,12 @@ pub fn busiest(requests: &[Asked]) -> (usize, String) {
         }
     }
     most
+}
+
+fn selectors(path: &str) -> String {
+    let query = path.split_once('?').map_or("", |(_, query)| query);
+    let parts = query.split('&').filter(|part| part.contains("Selector="));
+    parts.collect::<Vec<_>>().join("&")
 }
 
 /// A write that does not say which version it replaces overwrites whatever came between.
@@ -167,7 +190,13 @@ fn everything_came_to_its_end(history: &History) -> Vec<String> {
     }
     for object in &history.objects {
         let name = name(object);
-        if object["status"]["phase"] != "Done" {
+        let wanted = match object["kind"].as_str() {
+            // Histories of earlier versions hold reports alone.
+            None | Some("ReportJob") => Some("Done"),
+            Some("Website" | "ProvisionRequest") => Some("Ready"),
+            Some(_) => None,
+        };
+        if wanted.is_some_and(|wanted| object["status"]["phase"] != wanted) {
             findings.push(format!(
                 "{name} ended in phase {}",
                 object["status"]["phase"]
@@ -189,21 +218,23 @@ fn everything_came_to_its_end(history: &History) -> Vec<String> {
             })
             .filter(|receipt| receipt["state"]["answered"].is_object())
             .collect();
-        if receipts.len() != 1 {
+        if is_report(object) && receipts.len() != 1 {
             findings.push(format!(
                 "{name} has {} answered receipts on record",
                 receipts.len()
             ));
         }
     }
-    let ledger = &history.run.ledger;
-    if ledger.made != history.run.objects as u64 {
-        findings.push(format!(
-            "{} reports of {} were made",
-            ledger.made, history.run.objects
-        ));
+    let made = history.run.ledger.made;
+    let wanted = history.objects.iter().filter(|o| is_report(o)).count();
+    if made != wanted as u64 {
+        findings.push(format!("{made} reports of {wanted} were made"));
     }
     findings
+}
+
+fn is_report(object: &Value) -> bool {
+    object["kind"].is_null() || object["kind"] == "ReportJob"
 }
 
 fn faults_took_hold(history: &History) -> Vec<String> {
@@ -275,6 +306,7 @@ mod tests {
             phase: phase.map(str::to_owned),
             about: Some("a".to_owned()),
             receipts: vec!["export/k answered".to_owned()],
+            ..Wrote::default()
         }
     }
 
@@ -307,6 +339,7 @@ mod tests {
             nemeses: Vec::new(),
             objects: vec![object],
             journals: vec![journal],
+            ..History::default()
         }
     }
 

@@ -1,6 +1,6 @@
 //! A host under load to which one thing after the other is done, for as long as one likes.
 //!
-//! Traffic never stops: edits and new objects at a rate below which the run does not count. Before and after each nemesis a
+//! Traffic never stops: edits, new objects and deletions of three kinds at a rate below which the run does not count. Before and after each nemesis a
 //! new object must come to its end, so that each meets a healthy host and no one hides behind another. At the end everything
 //! is healed, all objects have to be settled, and the whole history goes to the judge.
 
@@ -14,14 +14,16 @@ use crate::plane::Plane;
 use crate::proxy::Wire;
 use crate::report::{History, Nemesis, Run};
 use crate::run::{now_ms, scenario_on};
-use crate::workload::REPORT_JOB;
+use crate::workload::{Workload, collected};
 use anyhow::{Context, Result, ensure};
 use nemesis::in_order;
+use provisioner::Acts;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use subject::Subject;
-use traffic::Traffic;
+use traffic::{SERVED, Traffic};
 
 /// How much of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,36 +84,46 @@ async fn history(scene: &crate::Scene<'_>, plan: &Plan) -> Result<History> {
     let traffic_ms = u64::try_from(begun.elapsed().as_millis())?;
     let nemeses = nemeses?;
     proxy.heal();
-    let created = traffic.created();
-    let objects = REPORT_JOB
-        .all_settled(scene, created.len())
+    subject.alone()?;
+    let mut objects = Vec::new();
+    for (workload, there) in traffic.there() {
+        objects.extend(ended(scene, workload, &there).await?);
+    }
+    // What never is, the judge names.
+    let _ = collected(scene).await;
+    let run = Run {
+        workload: SERVED.map(|(workload, _)| workload.name).join(" "),
+        seed: plan.seed,
+        objects: objects.len(),
+        changes: traffic.changes(),
+        traffic_ms,
+        least_rate: LEAST_RATE,
+        most_requests: MOST_REQUESTS,
+        ledger: Ledger::of(scene),
+    };
+    History::of(scene, &proxy, run, nemeses, objects).await
+}
+
+/// Waits until all objects of a row are at their end; those that must be there are.
+async fn ended(
+    scene: &crate::Scene<'_>,
+    workload: &Workload,
+    wanted: &BTreeSet<String>,
+) -> Result<Vec<Value>> {
+    let objects = workload
+        .all_settled(scene, wanted.len())
         .await
         .context("settled after the last heal")?;
     let there: BTreeSet<_> = objects
         .iter()
         .filter_map(|o| o["metadata"]["name"].as_str())
         .collect();
-    let lost: Vec<_> = created
+    let lost: Vec<_> = wanted
         .iter()
         .filter(|name| !there.contains(name.as_str()))
         .collect();
     ensure!(lost.is_empty(), "created and not there: {lost:?}");
-    Ok(History {
-        run: Run {
-            workload: REPORT_JOB.name.to_owned(),
-            seed: plan.seed,
-            objects: objects.len(),
-            changes: traffic.changes(),
-            traffic_ms,
-            least_rate: LEAST_RATE,
-            most_requests: MOST_REQUESTS,
-            ledger: Ledger::of(&scene.exporter),
-        },
-        requests: proxy.requests(),
-        nemeses,
-        objects,
-        journals: scene.journals().await?,
-    })
+    Ok(objects)
 }
 
 /// One nemesis after the other, each between two objects that come to their end.
@@ -168,10 +180,23 @@ pub fn tell(history: &History) {
         run.changes * 1000 / run.traffic_ms.max(1),
         history.requests.len(),
     );
+    let acts: Vec<_> = run.ledger.acts.values().collect();
+    let sum = |of: fn(&Acts) -> u64| acts.iter().map(|acts| of(acts)).sum::<u64>();
+    println!(
+        "{} resources made, {} resized, {} taken away; {} children at the end; {} passes",
+        sum(|acts| acts.created),
+        sum(|acts| acts.resized),
+        sum(|acts| acts.deleted),
+        history.children.len(),
+        history.passes.iter().filter(|passing| passing.ends).count(),
+    );
     println!(
         "{:?}",
         Ledger {
             reports: Vec::new(),
+            asked: Vec::new(),
+            acts: Default::default(),
+            resources: Vec::new(),
             ..run.ledger.clone()
         }
     );

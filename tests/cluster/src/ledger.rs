@@ -1,11 +1,13 @@
-//! What the outside world was made to do: the exporter's own account, which no host can talk out of.
+//! What the outside world was made to do: the exporter's and the provisioner's own accounts, which no host can talk out of.
 
-use report_exporter::Exporter;
+use crate::scene::Scene;
+use provisioner::{Acts, Entry, Resource};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// The exporter's account at one time.
+/// Their account at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct Ledger {
     /// Reports made.
     pub made: u64,
@@ -19,11 +21,18 @@ pub struct Ledger {
     pub attempts: u64,
     /// Ids of the reports made.
     pub reports: Vec<String>,
+    /// What was done for each resource, by id.
+    pub acts: BTreeMap<String, Acts>,
+    /// The resources that are there.
+    pub resources: Vec<Resource>,
+    /// Every request to the provisioner, in the order they arrived.
+    pub asked: Vec<Entry>,
 }
 
 impl Ledger {
     /// As it stands.
-    pub fn of(exporter: &Exporter) -> Self {
+    pub fn of(scene: &Scene<'_>) -> Self {
+        let (exporter, provider) = (&scene.exporter, &scene.provider);
         let stats = exporter.stats();
         Self {
             made: stats.made,
@@ -32,6 +41,9 @@ impl Ledger {
             failed: stats.failed,
             attempts: stats.attempts.values().map(|all| all.len() as u64).sum(),
             reports: exporter.reports().into_iter().map(|r| r.id).collect(),
+            acts: provider.stats().acts,
+            resources: provider.resources(),
+            asked: provider.ledger(),
         }
     }
 }

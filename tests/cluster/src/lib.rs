@@ -37,7 +37,10 @@ pub use ledger::Ledger;
 pub use plane::Plane;
 pub use proxy::{Asked, Fault, Proxy, Rule, Target, Verb, Way, Wire, Wrote};
 pub use receiver::Receiver;
-pub use report::{History, Nemesis, Run};
+pub use report::{History, Nemesis, Passing, Run};
 pub use run::{now_ms, scenario, scenario_on, side_by_side};
 pub use scene::Scene;
-pub use workload::{ECHO, REPORT_JOB, WORKLOADS, Workload, name};
+pub use workload::{
+    CHILDREN, ECHO, Life, PROVISION_REQUEST, REPORT_JOB, WEBSITE, WISH, WORKLOADS, Workload,
+    collected, marked, name, unaccounted,
+};

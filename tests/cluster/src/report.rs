@@ -1,10 +1,12 @@
 //! The history of a run: all that its judge looks at, so that it can be kept and judged again by rules that come later.
 //!
-//! On disk it is a folder of JSON lines: `requests.jsonl`, `objects.jsonl`, `journals.jsonl`, `nemeses.jsonl`, and
-//! `run.json` with what there is once.
+//! On disk it is a folder of JSON lines: `requests.jsonl`, `objects.jsonl`, `children.jsonl`, `journals.jsonl`, `nemeses.jsonl`,
+//! `passes.jsonl`, and `run.json` with what there is once.
 
 use crate::ledger::Ledger;
-use crate::proxy::Asked;
+use crate::proxy::{Asked, Proxy};
+use crate::scene::Scene;
+use crate::workload::marked;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -58,9 +60,69 @@ pub struct History {
     pub objects: Vec<Value>,
     /// The journals as they stand at the end.
     pub journals: Vec<Value>,
+    /// What carries an owner's mark at the end.
+    pub children: Vec<Value>,
+    /// Beginnings and ends of passes, as the hosts logged them: which replica did what cannot be seen from outside.
+    pub passes: Vec<Passing>,
+}
+
+/// The beginning or the end of a pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Passing {
+    /// When, in RFC 3339 in UTC with microseconds: text compares as time does.
+    pub at: String,
+    /// Whether it ends.
+    pub ends: bool,
+    /// Of which mapping.
+    pub mapping: String,
+    /// Of which object.
+    pub object: String,
+    /// Under which term of the mapping's claim.
+    pub term: u64,
+    /// On which replica.
+    pub replica: String,
+}
+
+impl Passing {
+    /// Out of a line of a host's log.
+    pub fn read(line: &Value) -> Option<Self> {
+        let ends = match line["message"].as_str()? {
+            "pass begins" => false,
+            "pass" => true,
+            _ => return None,
+        };
+        let text = |name: &str| line[name].as_str().map(str::to_owned);
+        Some(Self {
+            at: text("timestamp")?,
+            ends,
+            mapping: text("mapping")?,
+            object: text("object")?,
+            term: line["term"].as_u64()?,
+            replica: text("replica")?,
+        })
+    }
 }
 
 impl History {
+    /// Of a scene whose host goes through a proxy, with these objects.
+    pub async fn of(
+        scene: &Scene<'_>,
+        proxy: &Proxy,
+        run: Run,
+        nemeses: Vec<Nemesis>,
+        objects: Vec<Value>,
+    ) -> Result<Self> {
+        Ok(Self {
+            run,
+            requests: proxy.requests(),
+            nemeses,
+            objects,
+            journals: scene.journals().await?,
+            children: marked(scene).await?,
+            passes: scene.trace()?,
+        })
+    }
+
     /// Writes it into a folder, which is made.
     pub fn save(&self, dir: &Path) -> Result<()> {
         std::fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
@@ -68,6 +130,8 @@ impl History {
         write(dir, "requests.jsonl", &lines(&self.requests)?)?;
         write(dir, "nemeses.jsonl", &lines(&self.nemeses)?)?;
         write(dir, "objects.jsonl", &lines(&self.objects)?)?;
+        write(dir, "children.jsonl", &lines(&self.children)?)?;
+        write(dir, "passes.jsonl", &lines(&self.passes)?)?;
         write(dir, "journals.jsonl", &lines(&self.journals)?)
     }
 
@@ -80,6 +144,9 @@ impl History {
             nemeses: parsed(dir, "nemeses.jsonl")?,
             objects: parsed(dir, "objects.jsonl")?,
             journals: parsed(dir, "journals.jsonl")?,
+            // Earlier versions kept none.
+            children: parsed_if_there(dir, "children.jsonl")?,
+            passes: parsed_if_there(dir, "passes.jsonl")?,
         })
     }
 }
@@ -101,6 +168,13 @@ fn write(dir: &Path, name: &str, text: &str) -> Result<()> {
 fn read(dir: &Path, name: &str) -> Result<String> {
     let path = dir.join(name);
     std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
+}
+
+fn parsed_if_there<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Vec<T>> {
+    match dir.join(name).exists() {
+        true => parsed(dir, name),
+        false => Ok(Vec::new()),
+    }
 }
 
 fn parsed<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Vec<T>> {

@@ -5,9 +5,11 @@ use crate::artifacts::plugin;
 use crate::host::{Arguments, Host, Process, signal};
 use crate::plane::{Plane, echo_kind};
 use crate::proxy::{Proxy, Wire};
+use crate::report::Passing;
 use crate::run::{SLOW, eventually, within};
 use anyhow::{Context, Result, ensure};
 use guesthouse_local::{AuditEvent, Component};
+use provisioner::Provisioner;
 use report_exporter::Exporter;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -22,6 +24,8 @@ pub struct Scene<'a> {
     pub api: Api,
     /// Where reports go.
     pub exporter: Exporter,
+    /// Where resources are provisioned, for a test that needs none of its own.
+    pub provider: Provisioner,
     /// Namespace of the host: mappings, journals, plugins in ConfigMaps.
     pub home: String,
     /// Namespace of the objects.
@@ -42,6 +46,7 @@ impl<'a> Scene<'a> {
             plane,
             api,
             exporter: Exporter::start("127.0.0.1:0").await?,
+            provider: Provisioner::start("127.0.0.1:0").await?,
             home: format!("{name}-host"),
             namespace: name.to_owned(),
             dir: plane.dir.join(name),
@@ -122,6 +127,11 @@ impl<'a> Scene<'a> {
             serde_json::from_str(line).with_context(|| format!("a line of the host's log: {line}"))
         });
         parsed.collect()
+    }
+
+    /// When passes began and ended, as all hosts of this scene logged it.
+    pub fn trace(&self) -> Result<Vec<Passing>> {
+        Ok(self.log()?.iter().filter_map(Passing::read).collect())
     }
 
     /// The lines about ended passes, from a position of the log on: all mappings and objects.

@@ -4,13 +4,39 @@
 //! host's crash points its passes come by. The end of a run is compared with the end of one that nothing happened to, so a row
 //! says nothing of how the end looks.
 
-use crate::api::{ECHOES, JOURNALS, REPORT_JOBS, Resource};
+mod rows;
+
+use crate::api::{CONFIG_MAPS, DEPLOYMENTS, INGRESSES, JOURNALS, Resource, SERVICES};
 use crate::ledger::Ledger;
 use crate::scene::Scene;
 use anyhow::Result;
-use report_exporter::{Fail, Mode};
+use guesthouse_core::children::OWNER_LABEL;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use rows::{ECHO, PROVISION_REQUEST, REPORT_JOB, WEBSITE, WISH};
+
+/// All rows.
+pub const WORKLOADS: &[&Workload] = &[&REPORT_JOB, &ECHO, &WEBSITE, &PROVISION_REQUEST, &WISH];
+
+/// Kinds of which any row has children.
+pub const CHILDREN: &[Resource] = &[CONFIG_MAPS, DEPLOYMENTS, SERVICES, INGRESSES];
+
+/// A part of the life of a row's objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Life {
+    /// They are made.
+    Create,
+    /// They are edited.
+    Change,
+    /// They are deleted.
+    Delete,
+}
+
+impl Life {
+    /// All of them, in their order.
+    pub const ALL: [Self; 3] = [Self::Create, Self::Change, Self::Delete];
+}
 
 /// A plugin, its objects, and what is known of them.
 pub struct Workload {
@@ -32,93 +58,14 @@ pub struct Workload {
     pub on_record: fn(&Value) -> &'static str,
     /// Kinds of which there are children in the objects' namespace: a part of the end.
     pub children: &'static [Resource],
+    /// Whether each effect leaves its receipt, whatever was interrupted.
+    pub has_receipts: bool,
     /// Members whose value may differ by what was interrupted, as JSON pointers into an object.
     pub volatile: &'static [&'static str],
-    /// What is wrong with the outside's account after so many objects.
-    pub ledger: fn(&Ledger, usize) -> Vec<String>,
-    /// Crash points that its passes come by, each with the passings at which the host is killed.
-    pub points: &'static [(&'static str, &'static [u64])],
-}
-
-const EACH: &[u64] = &[1, 3, 6];
-
-/// Reports, each exported once; one of them at its second attempt.
-pub const REPORT_JOB: Workload = Workload {
-    name: "report-jobs",
-    resource: REPORT_JOBS,
-    mapping: |scene| scene.report_jobs(),
-    outside: |scene| {
-        let first = Fail::times(Mode::Http500, 1);
-        scene.exporter.fail(first.only(scene.report(&name(0))));
-    },
-    object: |_| json!({"metadata": {"labels": {"workqueue.acme.io/phase": "pending"}}, "spec": {"report": "sales"}}),
-    // Not the priority: whoever is edited would go first for ever.
-    edit: |round| json!({"spec": {"parameters": {"round": round}}}),
-    is_settled: |job| {
-        job["status"]["phase"] == "Done"
-            && job["status"]["observedGeneration"] == job["metadata"]["generation"]
-    },
-    on_record: |_| "applied",
-    children: &[],
-    // An attempt whose failure was not on record yet does not count.
-    volatile: &["/status/retries"],
-    ledger: |ledger, objects| {
-        let mut findings = Vec::new();
-        if (ledger.made, ledger.duplicates) != (objects as u64, 0) {
-            findings.push(format!("{objects} reports were wanted: {ledger:?}"));
-        }
-        findings
-    },
-    points: &[
-        ("before-send", EACH),
-        ("after-send", EACH),
-        ("after-answer", EACH),
-        ("before-receipt", EACH),
-        ("after-receipt", EACH),
-        ("before-labels", EACH),
-        ("after-labels", EACH),
-        ("before-status", EACH),
-        ("after-status", EACH),
-        ("during-cache-write", &[1, 2]),
-        ("before-cache-rename", &[1]),
-        ("during-swap-publish", &[1]),
-    ],
-};
-
-/// Objects that the plugin gives up until they are edited: what a journal holds without any effect.
-pub const ECHO: Workload = Workload {
-    name: "echoes",
-    resource: ECHOES,
-    mapping: |scene| scene.echoes(),
-    outside: |_| {},
-    object: |_| json!({"spec": {"fail": "terminal", "message": "not yet"}}),
-    edit: |round| json!({"spec": {"fail": null, "round": round}}),
-    is_settled: |echo| match echo["spec"]["fail"].is_null() {
-        true => echo["status"]["echo"] == echo["spec"],
-        false => has(echo, "Stalled"),
-    },
-    on_record: |echo| match echo["spec"]["fail"].is_null() {
-        true => "applied",
-        false => "stalled",
-    },
-    children: &[],
-    volatile: &[],
-    ledger: |_, _| Vec::new(),
-    points: &[
-        ("before-journal", EACH),
-        ("after-journal", EACH),
-        ("before-status", EACH),
-        ("after-status", EACH),
-    ],
-};
-
-/// All rows.
-pub const WORKLOADS: &[&Workload] = &[&REPORT_JOB, &ECHO];
-
-fn has(object: &Value, condition: &str) -> bool {
-    let conditions = object["status"]["conditions"].as_array();
-    let is = |c: &Value| c["type"] == condition && c["status"] == "True";
-    conditions.into_iter().flatten().any(is)
+    /// What is wrong with the outside's account at the end of a part of the life of so many objects.
+    pub ledger: fn(&Ledger, usize, Life) -> Vec<String>,
+    /// Crash points that its passes come by in a part of its objects' life, each with the passings at which the host is killed.
+    pub points: &'static [(Life, &'static str, &'static [u64])],
 }
 
 /// Name of the object of a number.
@@ -170,6 +117,7 @@ impl Workload {
         let what = format!("all {} are settled", self.resource.plural);
         scene
             .eventually_slowly(&what, async || {
+                scene.roll_out().await?;
                 let objects = scene.api.list(self.resource, &scene.namespace).await?;
                 let journals = scene.journals().await?;
                 let outcomes: BTreeMap<&str, &Value> = journals
@@ -188,6 +136,27 @@ impl Workload {
             .await
     }
 
+    /// Deletes the object of a number.
+    pub async fn delete(&self, scene: &Scene<'_>, number: usize) -> Result<()> {
+        scene.delete(self.resource, &name(number)).await
+    }
+
+    /// Waits until all objects, their journals and their children are gone. The last of the children are the garbage collector's.
+    pub async fn gone(&self, scene: &Scene<'_>) -> Result<()> {
+        let what = format!(
+            "all {} are gone with all that was theirs",
+            self.resource.plural
+        );
+        scene
+            .eventually_slowly(&what, async || {
+                let objects = scene.api.list(self.resource, &scene.namespace).await?;
+                let journals = scene.journals().await?;
+                let gone = objects.is_empty() && journals.is_empty();
+                Ok((gone && marked(scene).await?.is_empty()).then_some(()))
+            })
+            .await
+    }
+
     /// How everything stands, without what differs from run to run: objects, children, journals.
     pub async fn end(&self, scene: &Scene<'_>) -> Result<BTreeMap<String, Value>> {
         let mut end = BTreeMap::new();
@@ -202,6 +171,7 @@ impl Workload {
             let receipts = record["receipts"].as_array().cloned().unwrap_or_default();
             let receipts: Vec<Value> = receipts
                 .iter()
+                .filter(|_| self.has_receipts)
                 .map(|r| json!({"effect": r["effect"], "code": r["state"]["answered"]["code"]}))
                 .collect();
             let about = format!("journal of {}", text(&record["object"]["name"]));
@@ -217,6 +187,7 @@ impl Workload {
     }
 
     fn comparable(&self, scene: &Scene<'_>, mut object: Value) -> Value {
+        let uid = text(&object["metadata"]["uid"]).to_owned();
         if let Some(metadata) = object["metadata"].as_object_mut() {
             for member in [
                 "uid",
@@ -235,6 +206,13 @@ impl Workload {
             {
                 owner["uid"] = Value::Null;
             }
+            // A hash over the owner's uid.
+            if let Some(mark) = metadata
+                .get_mut("labels")
+                .and_then(|labels| labels.get_mut(OWNER_LABEL))
+            {
+                *mark = Value::Null;
+            }
         }
         for condition in object["status"]["conditions"]
             .as_array_mut()
@@ -252,9 +230,63 @@ impl Workload {
         let text = object.to_string();
         let text = text
             .replace(&scene.exporter.url(), "EXPORTER")
+            .replace(&uid, "UID")
             .replace(&scene.namespace, "NAMESPACE");
         serde_json::from_str(&text).unwrap_or(object)
     }
+}
+
+/// All objects in the scene's namespace that carry an owner's mark.
+pub async fn marked(scene: &Scene<'_>) -> Result<Vec<Value>> {
+    let mut marked = Vec::new();
+    for resource in CHILDREN {
+        let mut all = scene.api.list(*resource, &scene.namespace).await?;
+        all.retain(|object| object["metadata"]["labels"][OWNER_LABEL].is_string());
+        for mut object in all {
+            // Members of a list of a built-in kind do not say what they are.
+            object["kind"] = resource.kind.into();
+            marked.push(object);
+        }
+    }
+    Ok(marked)
+}
+
+/// Waits until the garbage collector has taken what went with its owner.
+pub async fn collected(scene: &Scene<'_>) -> Result<()> {
+    scene
+        .eventually("everything is accounted for", async || {
+            let (marked, journals) = (marked(scene).await?, scene.journals().await?);
+            Ok(unaccounted(&marked, &journals).is_empty().then_some(()))
+        })
+        .await
+}
+
+/// What carries an owner's mark and is in no journal's inventory, and the other way round.
+pub fn unaccounted(marked: &[Value], journals: &[Value]) -> Vec<String> {
+    let there: BTreeSet<String> = marked
+        .iter()
+        .map(|o| {
+            let metadata = &o["metadata"];
+            let (kind, name) = (text(&o["kind"]), text(&metadata["name"]));
+            format!("{kind} {name} {}", text(&metadata["uid"]))
+        })
+        .collect();
+    let records = journals
+        .iter()
+        .filter_map(|journal| journal["record"]["inventory"].as_array())
+        .flatten();
+    let recorded: BTreeSet<String> = records
+        .map(|record| {
+            let kind = text(&record["kind"]["kind"]);
+            format!("{kind} {} {}", text(&record["name"]), text(&record["uid"]))
+        })
+        .collect();
+    let leaked = there.difference(&recorded);
+    let leaked = leaked.map(|child| format!("{child} is marked and in no inventory"));
+    let lost = recorded.difference(&there);
+    leaked
+        .chain(lost.map(|child| format!("{child} is in an inventory and not there")))
+        .collect()
 }
 
 fn text(value: &Value) -> &str {

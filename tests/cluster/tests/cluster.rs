@@ -27,4 +27,5 @@ mod cluster {
     mod swap;
     mod values;
     mod website;
+    mod wrongs;
 }

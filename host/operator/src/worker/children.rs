@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     cluster::{PatchKind, Preconditions, Propagation, RequestError, request::Want},
+    crash,
     errors::write_error,
     generate,
 };
@@ -120,8 +121,9 @@ impl Worker<'_> {
         let (namespace, api) = (object.namespace.as_deref().unwrap_or(""), &self.shop.api);
         match &removal.way {
             Way::Delete => {
+                let uid = Some(removal.uid.as_str());
                 let only = Preconditions {
-                    uid: Some(removal.uid.as_str()),
+                    uid: uid.filter(|_| !crash::is_mutant("delete-without-uid")),
                     resource_version: None,
                 };
                 let answer = api

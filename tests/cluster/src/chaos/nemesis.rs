@@ -1,13 +1,23 @@
 //! What is done to a host, its API server and its surroundings.
 
 use super::Set;
+use super::traffic::SERVED;
 use crate::proxy::{Fault, Rule, Verb, Way, mix};
-use crate::workload::REPORT_JOB;
 use guesthouse_local::Component;
 use report_exporter::Mode;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-const WRITTEN: &[&str] = &["reportjobs", "journals"];
+const WRITTEN: &[&str] = &[
+    "reportjobs",
+    "websites",
+    "provisionrequests",
+    "journals",
+    "configmaps",
+    "deployments",
+    "services",
+    "ingresses",
+];
 
 /// One thing that is done.
 pub(super) enum One {
@@ -43,6 +53,21 @@ pub(super) enum One {
     Swap,
     /// The mapping is edited.
     Mapping,
+    /// There are two replicas, and something befalls the one that has the claim.
+    Leader(Leader),
+    /// A policy of the API server denies the host's writes.
+    Admission,
+    /// Another version of a kind becomes the one that is stored.
+    Version,
+}
+
+/// What befalls a leader.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Leader {
+    /// SIGKILL.
+    Killed,
+    /// SIGSTOP for longer than its Lease.
+    Frozen,
 }
 
 /// All of a set, in an order that differs from round to round.
@@ -93,6 +118,10 @@ fn more(seed: u64, round: u64) -> Vec<One> {
         One::Exporter(Mode::Close),
         One::Cache,
         One::Mapping,
+        One::Leader(Leader::Killed),
+        One::Leader(Leader::Frozen),
+        One::Admission,
+        One::Version,
         rule("409", status(409), |r| {
             r.writes().on(WRITTEN).percent(60, 4)
         }),
@@ -120,11 +149,15 @@ fn more(seed: u64, round: u64) -> Vec<One> {
         .verbs(&[Verb::List, Verb::Watch])
         .on(&["reportjobs"]);
     all.push(One::Rule(gone.times(4), true));
-    let points = REPORT_JOB.points.iter().enumerate();
-    all.extend(points.map(|(at, (point, _))| {
-        // Once in a process, or once in each pass.
+    // Each point that any row comes by, at a passing that the traffic comes to; the other two wait for two replicas.
+    let served = SERVED.iter().flat_map(|(workload, _)| workload.points);
+    let points: BTreeSet<&str> = served.map(|(_, point, _)| *point).collect();
+    all.extend(points.into_iter().enumerate().map(|(at, point)| {
+        // Once in a process, or once in each pass, or once in an object's life.
         let once = point.contains("swap") || point.contains("cache");
-        let passing = mix(seed ^ mix(round << 16 | at as u64)) % 20 + 1;
+        let seldom = point.contains("finalizer") || point.contains("delete");
+        let most = if seldom { 3 } else { 20 };
+        let passing = mix(seed ^ mix(round << 16 | at as u64)) % most + 1;
         One::Crash(point, if once { 1 } else { passing })
     }));
     all
@@ -153,6 +186,9 @@ impl One {
             One::Cache => "cache cut".to_owned(),
             One::Swap => "plugin swapped".to_owned(),
             One::Mapping => "mapping edited".to_owned(),
+            One::Leader(what) => format!("leader {what:?}").to_lowercase(),
+            One::Admission => "admission denied".to_owned(),
+            One::Version => "kind stored in another version".to_owned(),
         }
     }
 }

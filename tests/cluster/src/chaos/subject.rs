@@ -1,22 +1,26 @@
 //! Who is disturbed: how each nemesis is brought about and taken back, and how one sees that it took hold.
 
+mod changes;
+mod replicas;
+
 use super::nemesis::One;
-use crate::api::{KINDS, ROLE_BINDINGS, Resource};
+use crate::api::{ROLE_BINDINGS, Resource};
 use crate::artifacts::{crash_binary, plugin};
 use crate::host::{Arguments, Host};
 use crate::proxy::{Proxy, Rule, Verb, mix};
-use crate::run::now_ms;
 use crate::scene::Scene;
-use crate::workload::{REPORT_JOB, name as object_name};
+use crate::workload::{PROVISION_REQUEST, REPORT_JOB, WEBSITE, name as object_name};
 use anyhow::{Context, Result, ensure};
 use report_exporter::{Fail, Mode};
 use serde_json::{Value, json};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// How long a replica's Lease lasts, in seconds.
+const LEASE: &str = "3";
 /// How long a fault is on.
 const HOLD: Duration = Duration::from_secs(3);
 /// A kind of this run alone, which is deleted and comes again.
@@ -48,6 +52,8 @@ pub(super) struct Subject<'a> {
     proxy: &'a Proxy,
     how: Arguments,
     host: Mutex<Option<Host>>,
+    /// Another replica, while there is one.
+    second: Mutex<Option<Host>>,
     plugin: PathBuf,
     /// Numbers for what must be new each time.
     count: AtomicU64,
@@ -64,18 +70,22 @@ impl<'a> Subject<'a> {
     ) -> Result<Self> {
         how.binary = Some(crash_binary()?);
         how.cache = Some(scene.dir.join("cache"));
-        how.log = "info,guesthouse_operator=info".to_owned();
+        how.log = "info,guesthouse_operator::trace=debug".to_owned();
+        how.arguments = ["--lease-seconds", LEASE].map(str::to_owned).to_vec();
         let subject = Self {
             scene,
             proxy,
             how,
             host: Mutex::new(None),
+            second: Mutex::new(None),
             plugin: scene.dir.join("plugin.wasm"),
             count: AtomicU64::new(0),
             seed,
         };
         std::fs::copy(plugin("report_job")?, &subject.plugin).context("a plugin of its own")?;
         subject.map("1s").await?;
+        WEBSITE.install(scene).await?;
+        PROVISION_REQUEST.install(scene).await?;
         scene.define(PASSING).await?;
         let echoes = scene.mapping(PASSING, &plugin("echo")?);
         scene.map("passings", &echoes.to_string()).await?;
@@ -187,6 +197,9 @@ impl<'a> Subject<'a> {
             One::Cache => self.cache().await,
             One::Swap => self.swap().await,
             One::Mapping => self.mapping().await,
+            One::Leader(what) => self.leader(*what).await,
+            One::Admission => self.admission().await,
+            One::Version => self.version().await,
         }
     }
 
@@ -275,43 +288,6 @@ impl<'a> Subject<'a> {
         struck
     }
 
-    async fn rights(&self) -> Result<u64> {
-        let mark = self.proxy.mark();
-        self.scene
-            .api
-            .delete(ROLE_BINDINGS, "", "chaos-host")
-            .await?;
-        let refused = self
-            .until("the host is refused", async || {
-                let since = self.proxy.since(mark);
-                Ok(since.iter().filter(|asked| asked.server == 403).count() as u64)
-            })
-            .await;
-        tokio::time::sleep(HOLD).await;
-        grant(self.scene).await?;
-        refused
-    }
-
-    async fn kind(&self) -> Result<u64> {
-        let mark = self.scene.log()?.len();
-        self.scene
-            .api
-            .delete(KINDS, "", "passings.chaos.guesthouse.dev")
-            .await?;
-        let gone = self
-            .until("the host sees that the kind is gone", async || {
-                let log = self.scene.log()?;
-                let is = |line: &&Value| line["state"] == "gone";
-                Ok(log.iter().skip(mark).filter(is).count() as u64)
-            })
-            .await?;
-        let define = async || Ok(self.scene.define(PASSING).await.ok());
-        self.scene
-            .eventually("the kind can be defined again", define)
-            .await?;
-        Ok(gone)
-    }
-
     /// For some objects to come, each so often that it is still made.
     async fn exporter(&self, mode: Mode) -> Result<u64> {
         let failed = || self.scene.exporter.stats().failed;
@@ -331,73 +307,4 @@ impl<'a> Subject<'a> {
         self.until("the exporter fails", async || Ok(failed() - before))
             .await
     }
-
-    fn empty_cache(&self) -> Result<()> {
-        let cache = self.scene.dir.join("cache");
-        self.host().take();
-        if cache.exists() {
-            std::fs::remove_dir_all(cache)?;
-        }
-        Ok(())
-    }
-
-    async fn cache(&self) -> Result<u64> {
-        self.host().take();
-        for entry in std::fs::read_dir(self.scene.dir.join("cache/compiled"))? {
-            let path = entry?.path();
-            let bytes = std::fs::read(&path)?;
-            std::fs::write(&path, &bytes[..bytes.len() / 2])?;
-        }
-        let mark = self.scene.log()?.len();
-        self.run(None)?;
-        self.until("the host does not take what is cut", async || {
-            let log = self.scene.log()?;
-            let ignored = |line: &&Value| line["message"] == "entry of compiled code is ignored";
-            Ok(log.iter().skip(mark).filter(ignored).count() as u64)
-        })
-        .await
-    }
-
-    /// The same plugin with a custom section more: another digest.
-    async fn swap(&self) -> Result<u64> {
-        let mark = self.scene.log()?.len();
-        let mut bytes = std::fs::read(plugin("report_job")?)?;
-        let payload = format!("{}-{}", now_ms(), self.new_number());
-        let section = [&[5][..], b"chaos", payload.as_bytes()].concat();
-        bytes.extend([0, u8::try_from(section.len())?]);
-        bytes.extend(section);
-        replace(&self.plugin, &bytes)?;
-        self.active_since(mark).await
-    }
-
-    /// First to something that cannot be meant: what was good serves on. Then to something else that is.
-    async fn mapping(&self) -> Result<u64> {
-        let mark = self.scene.log()?.len();
-        self.scene.map("report-jobs", "{nonsense: 1}").await?;
-        self.logged(mark, "MappingInvalid").await?;
-        let even = self.new_number().is_multiple_of(2);
-        self.map(if even { "1s" } else { "900ms" }).await?;
-        self.active_since(mark).await
-    }
-
-    async fn active_since(&self, mark: usize) -> Result<u64> {
-        self.logged(mark, "MappingActive").await
-    }
-
-    /// Waits until the host gave a reason in its log.
-    async fn logged(&self, mark: usize, reason: &str) -> Result<u64> {
-        let what = format!("the host logs {reason}");
-        self.until(&what, async || {
-            let log = self.scene.log()?;
-            let is = |line: &&Value| line["reason"] == reason;
-            Ok(log.iter().skip(mark).filter(is).count() as u64)
-        })
-        .await
-    }
-}
-
-fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let aside = path.with_extension("new");
-    std::fs::write(&aside, bytes)?;
-    std::fs::rename(&aside, path).with_context(|| format!("replace {}", path.display()))
 }

@@ -55,7 +55,7 @@ pub struct Wrote {
     /// `metadata.resourceVersion`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// `metadata.uid`.
+    /// `metadata.uid`, or the one that a deletion is held to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
     /// `status.observedGeneration`.
@@ -70,6 +70,15 @@ pub struct Wrote {
     /// Receipts of a journal as `effect/key state`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub receipts: Vec<String>,
+    /// Its kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Children in a journal as `Kind name`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inventory: Vec<String>,
+    /// A finalizer that a JSON patch puts on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finalizer: Option<String>,
 }
 
 /// One request and what became of it.
@@ -140,6 +149,21 @@ impl Asked {
         self.is_done() || (self.sent && self.server == 0)
     }
 
+    /// Whether it is no request but what befell the stream of one.
+    pub fn is_strike(&self) -> bool {
+        self.verb == Verb::Watch && self.sent && self.took == 0 && self.rule.is_some()
+    }
+
+    /// Whether it is the apply of a child.
+    pub fn applies(&self) -> bool {
+        self.verb == Verb::Patch && self.path.contains("fieldManager=guesthouse")
+    }
+
+    /// The path alone.
+    pub fn place(&self) -> &str {
+        self.path.split('?').next().unwrap_or_default()
+    }
+
     /// Whether a watch begins with a list.
     pub fn lists(&self) -> bool {
         self.verb == Verb::List || self.path.contains("sendInitialEvents=true")
@@ -162,14 +186,39 @@ fn wrote(body: &Value) -> Wrote {
             state.or(receipt["state"].as_str()).unwrap_or_default()
         )
     };
+    let children = body["record"]["inventory"].as_array();
+    let child = |child: &Value| {
+        let (kind, name) = (&child["kind"]["kind"], &child["name"]);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        format!("{} {}", text(kind), text(name))
+    };
     Wrote {
         version: text(&body["metadata"]["resourceVersion"]),
-        uid: text(&body["metadata"]["uid"]),
+        uid: text(&body["metadata"]["uid"]).or(text(&body["preconditions"]["uid"])),
+        kind: text(&body["kind"]),
+        inventory: children.into_iter().flatten().map(child).collect(),
+        finalizer: finalizer(body),
         generation: body["status"]["observedGeneration"].as_i64(),
         phase: text(&body["status"]["phase"]),
         about: text(&body["record"]["object"]["name"]),
         receipts: receipts.into_iter().flatten().map(receipt).collect(),
     }
+}
+
+/// What a JSON patch adds to the finalizers.
+fn finalizer(body: &Value) -> Option<String> {
+    let mut operations = body.as_array()?.iter();
+    let put = operations.find(|operation| {
+        let path = operation["path"].as_str().unwrap_or_default();
+        path.starts_with("/metadata/finalizers")
+            && operation["op"] != "test"
+            && operation["op"] != "remove"
+    })?;
+    let value = match &put["value"] {
+        Value::Array(all) => all.first()?,
+        value => value,
+    };
+    Some(value.as_str()?.to_owned())
 }
 
 /// `/api/v1/…` or `/apis/GROUP/VERSION/…`, then `[namespaces/NAMESPACE/]RESOURCE[/NAME[/SUBRESOURCE]]`.
@@ -264,9 +313,9 @@ mod tests {
     }
 
     #[test]
-    fn of_a_write_its_name_version_generation_and_receipts_are_noted() {
+    fn of_a_write_all_that_its_safety_depends_on_is_noted() {
         let body = r#"{"metadata":{"name":"j","resourceVersion":"7","uid":"u"},"status":{"observedGeneration":3},
-            "record":{"receipts":[{"effect":"e","key":"k","state":{"answered":{"code":201}}},{"effect":"f","state":"unknown"}]}}"#;
+            "record":{"inventory":[{"kind":{"kind":"Service"},"name":"s"}],"receipts":[{"effect":"e","key":"k","state":{"answered":{"code":201}}},{"effect":"f","state":"unknown"}]}}"#;
         let asked = read(Method::POST, "/apis/g/v1/namespaces/n/journals", body);
         assert_eq!(asked.target.name, "j");
         let wrote = asked.wrote.unwrap();
@@ -279,5 +328,29 @@ mod tests {
             (Some("7"), Some("u"), Some(3))
         );
         assert_eq!(wrote.receipts, ["e/k answered", "f/ unknown"]);
+        assert_eq!(wrote.inventory, ["Service s"]);
+
+        let body = r#"{"preconditions":{"uid":"u"}}"#;
+        let asked = read(Method::DELETE, "/api/v1/namespaces/n/services/s", body);
+        assert_eq!(asked.wrote.unwrap().uid.as_deref(), Some("u"));
+        let finalizer = |patch: &str| {
+            let asked = read(Method::PATCH, "/apis/g/v1/namespaces/n/things/a", patch);
+            asked.wrote.unwrap().finalizer
+        };
+        let test = r#"{"op":"test","path":"/metadata/finalizers/0","value":"f"}"#;
+        for (patch, put) in [
+            (
+                r#"{"op":"add","path":"/metadata/finalizers","value":["f"]}"#,
+                Some("f"),
+            ),
+            (
+                r#"{"op":"add","path":"/metadata/finalizers/-","value":"f"}"#,
+                Some("f"),
+            ),
+            (r#"{"op":"remove","path":"/metadata/finalizers/0"}"#, None),
+        ] {
+            let put = put.map(str::to_owned);
+            assert_eq!(finalizer(&format!("[{test},{patch}]")), put, "{patch}");
+        }
     }
 }

@@ -3,15 +3,18 @@
 
 use anyhow::{Context, Result, ensure};
 use guesthouse_tests::{
-    Fault, History, Host, Ledger, Nemesis, Proxy, REPORT_JOBS, Rule, Run, Scene, Verb, Way, Wire,
-    busiest, judge, now_ms, scenario, side_by_side,
+    Fault, History, Host, Ledger, Nemesis, PROVISION_REQUEST, Proxy, REPORT_JOBS, Rule, Run, Scene,
+    Verb, WEBSITE, Way, Wire, Workload, busiest, judge, now_ms, scenario, side_by_side,
 };
 use serde_json::{Value, json};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// Jobs of a run: so many before the fault, so many while it is on.
 const BEFORE: usize = 15;
 const DURING: usize = 15;
+/// Objects of each row beside them, before and during the fault.
+const BESIDE: usize = 3;
 /// How long edits go on during a fault.
 const TIME: Duration = Duration::from_millis(1200);
 /// Requests with one verb for one thing within a second: an edit and a retry each make some, a loop makes hundreds.
@@ -28,6 +31,8 @@ struct Case {
     page: usize,
     /// How long it lasts at least.
     time: Duration,
+    /// What is served beside the jobs.
+    beside: &'static [&'static Workload],
 }
 
 enum What {
@@ -46,6 +51,15 @@ impl Case {
             restart: false,
             page: 0,
             time: TIME,
+            beside: &[],
+        }
+    }
+
+    /// Objects with children and resources are served too.
+    fn with_all(self) -> Self {
+        Self {
+            beside: &[&WEBSITE, &PROVISION_REQUEST],
+            ..self
         }
     }
 
@@ -105,6 +119,17 @@ fn all_faults_mixed_at_random_for_a_minute_lose_and_double_nothing() -> Result<(
 
 const JOBS: &[&str] = &["reportjobs"];
 const WRITTEN: &[&str] = &["reportjobs", "journals"];
+/// Everything that a pass of any row writes, and watches.
+const ALL: &[&str] = &[
+    "reportjobs",
+    "journals",
+    "websites",
+    "provisionrequests",
+    "configmaps",
+    "deployments",
+    "services",
+    "ingresses",
+];
 
 fn status(code: u16) -> Fault {
     Fault::Status(code, None)
@@ -125,7 +150,8 @@ fn slow() -> Vec<Case> {
             Fault::Delay(Duration::from_secs(5), Duration::ZERO),
             |r| r.verbs(&[Verb::List, Verb::Watch]).times(6),
         )
-        .restarting(),
+        .restarting()
+        .with_all(),
         Case::of("none", What::Nothing).over_tls().restarting(),
     ]
 }
@@ -134,17 +160,16 @@ fn slow() -> Vec<Case> {
 fn refusals() -> Vec<Case> {
     let wait = |code| Fault::Status(code, Some(1));
     vec![
-        one("409", status(409), |r| {
-            r.writes().on(WRITTEN).percent(40, 1)
-        }),
+        one("409", status(409), |r| r.writes().on(ALL).percent(40, 1)).with_all(),
         one("422", status(422), |r| {
             r.verbs(&[Verb::Update]).on(JOBS).times(6)
         }),
-        one("429", wait(429), |r| r.on(WRITTEN).percent(40, 2)),
+        one("429", wait(429), |r| r.on(ALL).percent(40, 2)).with_all(),
         one("429-bare", status(429), |r| r.on(WRITTEN).percent(40, 3)).over_tls(),
-        one("500", status(500), |r| r.percent(40, 4)),
+        one("500", status(500), |r| r.percent(40, 4)).with_all(),
         one("503", wait(503), |r| r.percent(40, 5))
             .over_tls()
+            .with_all()
             .restarting(),
         one("401", status(401), |r| r.percent(30, 6)),
         one("403", status(403), |r| r.percent(30, 7)).restarting(),
@@ -157,9 +182,9 @@ fn refusals() -> Vec<Case> {
 
 /// 410, wherever it can come.
 fn too_old() -> Vec<Case> {
-    let cut = Rule::new("cut", Fault::CutStream).on(JOBS).times(2);
+    let cut = Rule::new("cut", Fault::CutStream).on(ALL).times(4);
     let start = Rule::new("410", status(410))
-        .on(JOBS)
+        .on(ALL)
         .query("&resourceVersion=");
     vec![
         one("410-in-a-list", status(410), |r| {
@@ -170,10 +195,11 @@ fn too_old() -> Vec<Case> {
             r.on(JOBS).query("continue=").times(2)
         })
         .in_pages(),
-        Case::of("410-at-the-start", What::Rules(vec![cut, start.times(2)])),
+        Case::of("410-at-the-start", What::Rules(vec![cut, start.times(4)])).with_all(),
         one("410-in-the-stream", Fault::GoneInStream, |r| {
-            r.on(JOBS).times(3)
-        }),
+            r.on(ALL).times(9)
+        })
+        .with_all(),
     ]
 }
 
@@ -182,11 +208,11 @@ fn broken_connections() -> Vec<Case> {
     let (late, more) = (Duration::from_millis(25), Duration::from_millis(100));
     vec![
         one("cut-before", Fault::CutBefore, |r| r.percent(20, 8)),
-        one("cut-after", Fault::CutAfter, |r| r.writes().percent(30, 9)),
+        one("cut-after", Fault::CutAfter, |r| r.writes().percent(30, 9)).with_all(),
         one("cut-in-the-body", Fault::CutInBody, |r| {
             r.requests().percent(30, 10)
         }),
-        one("lost", Fault::Lost, |r| r.writes().percent(40, 11)),
+        one("lost", Fault::Lost, |r| r.writes().percent(40, 11)).with_all(),
         one("lost-h2", Fault::Lost, |r| r.writes().percent(20, 12)).over_tls(),
         one("truncated", Fault::Truncated, |r| {
             r.requests().percent(30, 13)
@@ -241,14 +267,14 @@ fn mixed(seed: u64) -> Case {
     let all = Case::of("mixed", What::Rules(rules.collect()));
     Case {
         time: Duration::from_secs(60),
-        ..all
+        ..all.with_all()
     }
 }
 
 /// Watches that break or say too little.
 fn streams() -> Vec<Case> {
     vec![
-        one("cut-stream", Fault::CutStream, |r| r.percent(10, 14)),
+        one("cut-stream", Fault::CutStream, |r| r.percent(10, 14)).with_all(),
         one("truncated-lines", Fault::Truncated, |r| {
             r.verbs(&[Verb::Watch]).percent(5, 15)
         }),
@@ -260,11 +286,19 @@ fn streams() -> Vec<Case> {
 async fn run(scene: &Scene<'_>, case: Case) -> Result<()> {
     let (proxy, how) = scene.proxy(case.wire).await?;
     scene.map_report_jobs().await?;
+    for beside in case.beside {
+        beside.install(scene).await?;
+    }
     let mut host = Some(scene.host_with(&how)?);
     for number in 0..BEFORE {
         scene.job(&job(number), json!({})).await?;
     }
-    scene.drained(BEFORE).await.context("healthy before")?;
+    for (beside, number) in beside(&case, 0..BESIDE) {
+        beside.create(scene, number).await?;
+    }
+    settled(scene, &case, BEFORE, BESIDE)
+        .await
+        .context("healthy before")?;
     proxy.page_size(case.page);
     let begun = now_ms();
     bring(&proxy, &case);
@@ -272,29 +306,24 @@ async fn run(scene: &Scene<'_>, case: Case) -> Result<()> {
         host.take().into_iter().for_each(Host::kill);
         host = Some(scene.host_with(&how)?);
     }
-    let changes = traffic(scene, case.time).await?;
+    let changes = traffic(scene, &case).await?;
     let traffic_ms = now_ms() - begun;
     let nemeses = held(scene, &proxy, &case, begun).await?;
     proxy.heal();
-    let objects = settled(scene, BEFORE + DURING)
+    let objects = settled(scene, &case, BEFORE + DURING, 2 * BESIDE)
         .await
         .context("after the fault")?;
     ensure!(host.context("a host")?.ended()?.is_none());
-    let history = History {
-        run: Run {
-            workload: "report-job".to_owned(),
-            objects: BEFORE + DURING,
-            changes,
-            traffic_ms,
-            most_requests: MOST,
-            ledger: Ledger::of(&scene.exporter),
-            ..Run::default()
-        },
-        requests: proxy.requests(),
-        nemeses,
-        objects,
-        journals: scene.journals().await?,
+    let run = Run {
+        workload: names(&case),
+        objects: objects.len(),
+        changes,
+        traffic_ms,
+        most_requests: MOST,
+        ledger: Ledger::of(scene),
+        ..Run::default()
     };
+    let history = History::of(scene, &proxy, run, nemeses, objects).await?;
     tell(&case, &history, now_ms() - begun);
     let findings = judge(&history);
     ensure!(findings.is_empty(), "{findings:#?}");
@@ -322,11 +351,27 @@ fn bring(proxy: &Proxy, case: &Case) {
     }
 }
 
-/// New jobs, and edits of all there are until the time is over; how many changes that is.
-async fn traffic(scene: &Scene<'_>, time: Duration) -> Result<u64> {
+/// Objects of the rows beside the jobs.
+fn beside(case: &Case, numbers: Range<usize>) -> impl Iterator<Item = (&'static Workload, usize)> {
+    let beside = case.beside;
+    numbers.flat_map(move |number| beside.iter().map(move |workload| (*workload, number)))
+}
+
+fn names(case: &Case) -> String {
+    let beside = case.beside.iter().map(|workload| workload.name);
+    let names: Vec<_> = std::iter::once("report-jobs").chain(beside).collect();
+    names.join(" ")
+}
+
+/// New objects, and edits of all there are until the time is over; how many changes that is.
+async fn traffic(scene: &Scene<'_>, case: &Case) -> Result<u64> {
     let mut changes = 0;
     for number in BEFORE..BEFORE + DURING {
         scene.job(&job(number), json!({})).await?;
+        changes += 1;
+    }
+    for (workload, number) in beside(case, BESIDE..2 * BESIDE) {
+        workload.create(scene, number).await?;
         changes += 1;
     }
     let started = Instant::now();
@@ -336,9 +381,14 @@ async fn traffic(scene: &Scene<'_>, time: Duration) -> Result<u64> {
             scene.patch(REPORT_JOBS, &job(number), edit).await?;
             changes += 1;
         }
+        for (workload, number) in beside(case, 0..2 * BESIDE) {
+            workload.edit(scene, number, round).await?;
+            changes += 1;
+        }
+        scene.roll_out().await?;
         // Rounds that the host tells from each other; nothing is concluded from it.
         tokio::time::sleep(Duration::from_millis(500)).await;
-        if started.elapsed() > time {
+        if started.elapsed() > case.time {
             break;
         }
     }
@@ -367,16 +417,20 @@ async fn held(scene: &Scene<'_>, proxy: &Proxy, case: &Case, from: u64) -> Resul
     Ok(hits.into_iter().map(nemesis).collect())
 }
 
-/// Waits until all jobs are done at their last generation.
-async fn settled(scene: &Scene<'_>, count: usize) -> Result<Vec<Value>> {
+/// Waits until all jobs, and so many objects of each row beside them, are at their end; all of them.
+async fn settled(scene: &Scene<'_>, case: &Case, jobs: usize, others: usize) -> Result<Vec<Value>> {
     let is_settled = |job: &Value| {
         job["status"]["phase"] == "Done"
             && job["status"]["observedGeneration"] == job["metadata"]["generation"]
     };
-    scene
+    let mut objects = scene
         .eventually_slowly("all jobs are done", async || {
-            let jobs = scene.api.list(REPORT_JOBS, &scene.namespace).await?;
-            Ok((jobs.len() == count && jobs.iter().all(is_settled)).then_some(jobs))
+            let found = scene.api.list(REPORT_JOBS, &scene.namespace).await?;
+            Ok((found.len() == jobs && found.iter().all(is_settled)).then_some(found))
         })
-        .await
+        .await?;
+    for workload in case.beside {
+        objects.extend(workload.settled(scene, others).await?);
+    }
+    Ok(objects)
 }
