@@ -150,6 +150,18 @@ impl Scene<'_> {
         .await
     }
 
+    /// Waits until a pass that wrote what the object wants is over, after a position of the log.
+    pub async fn applied(&self, name: &str, position: usize) -> Result<()> {
+        let object = format!("{}/{name}", self.namespace);
+        self.until(&format!("an applied pass of {name}"), || {
+            let passes = self.passes_since(position)?;
+            Ok(passes
+                .iter()
+                .any(|pass| pass["object"] == object.as_str() && pass["outcome"] == "applied"))
+        })
+        .await
+    }
+
     /// An error unless the writes to this since a position are as many; what they were.
     pub fn wrote(&self, name: &str, mark: usize, count: usize) -> Result<()> {
         let writes = self.writes_to(name, mark)?;

@@ -307,7 +307,7 @@ fn generated_values_are_made_once_and_stand_nowhere_but_in_their_secret() -> Res
             })
             .await?;
         ensure!(password(&corrected) == first, "{corrected}");
-        scene.quiet("wish", position).await?;
+        scene.applied("wish", position).await?;
 
         let plain = String::from_utf8(decode(&first)?)?;
         nowhere(scene, &[&first, &plain]).await

@@ -251,7 +251,7 @@ fn a_namespace_that_is_deleted_takes_objects_and_children_with_it() -> Result<()
         let _host = scene.host()?;
         for name in ["one", "two"] {
             wish(scene, name, json!({})).await?;
-            scene.quiet(name, 0).await?;
+            scene.applied(name, 0).await?;
         }
         let (mark, position) = (scene.mark()?, scene.log()?.len());
         scene.api.delete(NAMESPACES, "", &scene.namespace).await?;
@@ -305,8 +305,7 @@ fn a_kind_that_is_deleted_takes_its_objects_through_their_plugin() -> Result<()>
                 .await?;
             let held = |o: &Value| o["metadata"]["finalizers"] == json!(["guesthouse.dev/doomed"]);
             scene.object_is(DOOMED, name, "held", held).await?;
-            // No call of `reconcile` is due any more.
-            scene.quiet(name, 0).await?;
+            scene.applied(name, 0).await?;
         }
         let name = format!("{}.doomed.guesthouse.dev", DOOMED.plural);
         let position = scene.log()?.len();

@@ -150,7 +150,7 @@ fn a_host_that_starts_before_its_own_kind_is_defined_serves_once_it_is_and_again
         ensure!(scene.journal("job").await?.is_some());
 
         // It goes under the running host.
-        scene.quiet("job", 0).await?;
+        scene.applied("job", 0).await?;
         let position = scene.log()?.len();
         scene.api.delete(KINDS, "", name).await?;
         says_what_is_missing(scene, position).await?;
