@@ -99,7 +99,7 @@ fn receipt_body() -> Bytes {
 }
 
 /// Headers that are the host's to set, or that would change how the request is framed.
-const HOST_HEADERS: [&str; 10] = [
+pub(crate) const HOST_HEADERS: [&str; 10] = [
     "host",
     "content-length",
     "transfer-encoding",

@@ -38,12 +38,14 @@ pub(super) fn owners<'a>(list: Option<&'a RawValue>) -> Result<Vec<Owner<'a>>, O
         .map_err(|error| ObjectError::Unreadable(format!("ownerReferences: {error}")))
 }
 
-/// How what was `found` stands to the parent of `uid_of_parent` whose children carry `mark`. Only the server's own word on
-/// the object counts, so a lost journal changes nothing: with our mark it is ours, also under another uid than the record's
-/// (it was deleted, and made again by a pass whose journal was lost).
+/// How what was `found` stands to its would-be parent, whose children carry `mark` and name it as `parent`. Only the server's
+/// own word on the object counts, so a lost journal changes nothing: with our mark and the parent's name it is ours, also under
+/// another uid than the record's (it was deleted, and made again by a pass whose journal was lost). The label alone is not
+/// enough: labels are copied.
 pub fn standing(
     found: Option<&Json>,
     mark: &str,
+    parent: &str,
     uid_of_parent: &Uid,
 ) -> Result<Standing, ObjectError> {
     let Some(found) = found else {
@@ -70,8 +72,15 @@ pub fn standing(
             ))
         }
         _ if head.is_deleting() => Standing::Terminating,
-        Some(_) => Standing::Ours,
-        None => Standing::Free,
+        Some(_)
+            if head
+                .annotations
+                .get(PARENT_ANNOTATION)
+                .is_some_and(|name| name == parent) =>
+        {
+            Standing::Ours
+        }
+        _ => Standing::Free,
     })
 }
 

@@ -3,7 +3,7 @@
 use super::{Mapping, PluginSource};
 use crate::{
     contract::{Json, Kind},
-    grants::BadGrant,
+    grants::{BadGrant, HOST_HEADERS},
     identity::{Account, IncompleteAccount},
     keys::Hash,
     object::{BadPath, FieldPath},
@@ -249,6 +249,17 @@ fn check_credentials(mapping: &Mapping) -> Result<(), MappingError> {
             return value(format!(
                 "{name}.header: `{}` is no header's name",
                 credential.header
+            ));
+        }
+        if HOST_HEADERS.contains(&credential.header.to_ascii_lowercase().as_str()) {
+            return value(format!(
+                "{name}.header: `{}` is the host's to set; use another one, as in `authorization`",
+                credential.header
+            ));
+        }
+        if !credential.prefix.bytes().all(|b| (0x20..0x7f).contains(&b)) {
+            return value(format!(
+                "{name}.prefix: must be printable ASCII, as in `Bearer `"
             ));
         }
         if !is_dns_subdomain(&credential.secret.name) || credential.secret.key.is_empty() {

@@ -36,10 +36,16 @@ impl Pass {
         Some(self.finish(finale, now))
     }
 
+    /// Those of this pass: each write of the object, and one for all children that were changed or removed, however many there
+    /// are. Making them does not count.
+    fn counted_writes(&self) -> u32 {
+        self.object_writes + self.child_writes.min(1)
+    }
+
     /// The writes of late, those of this pass included.
     pub(super) fn pace(&self) -> Pace {
         let breaker = self.terms.mapping.mapping.breaker;
-        let mine = self.object_writes + self.child_writes;
+        let mine = self.counted_writes();
         let before = &self.carry.pace;
         if before.probe.is_some() {
             return self.probed(before, breaker.per);
@@ -69,7 +75,7 @@ impl Pass {
             return before.clone();
         }
         // One write may be the acknowledgement that takes the condition off again; a second and third in a row are not.
-        if self.object_writes + self.child_writes <= 1 {
+        if self.counted_writes() <= 1 {
             let allowed = self.terms.mapping.mapping.breaker.writes;
             let spent = usize::try_from(allowed.saturating_sub(1)).unwrap_or(0);
             return Pace {

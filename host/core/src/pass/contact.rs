@@ -8,13 +8,24 @@ use super::{
     children::{Deed, Progress, about, failed, refused, uid_of},
 };
 use crate::{
-    children::{self, Standing, Wish},
+    children::{self, Parent, Standing, Wish},
     contract::{Cause, Json, Mode, Ownership},
     journal::ChildRecord,
     time::Time,
 };
 
 impl Pass {
+    /// What children carry as the name of their parent.
+    pub(super) fn parent_name(&self) -> String {
+        let (mapping, uid) = (&self.terms.mapping, self.uid());
+        children::parent_text(&Parent {
+            mapping: &mapping.name,
+            kind: &mapping.kind,
+            key: &self.key,
+            uid: &uid,
+        })
+    }
+
     /// Says of each open wish what is to be done; returns those that only the server can tell about.
     pub(super) fn classify(&mut self, deed: &mut Deed) -> Vec<usize> {
         let mut unknown = Vec::new();
@@ -64,7 +75,7 @@ impl Pass {
     ) -> Progress {
         let uid = self.uid();
         let mark = children::owner_mark(&self.terms.mapping.name, &uid);
-        let read = children::standing(found, &mark, &uid);
+        let read = children::standing(found, &mark, &self.parent_name(), &uid);
         let found_uid = found.and_then(uid_of);
         let standing = match read {
             Ok(standing) => standing,

@@ -2,7 +2,7 @@
 
 use super::{
     Finale, Object, ObjectWrite, Pass, Stage, Step, StepAction, Then, Verb, WriteError,
-    gate::MAX_TOKEN,
+    children::is_admission, gate::MAX_TOKEN,
 };
 use crate::{
     contract::{Cause, Json, MAX_MESSAGE, cut},
@@ -166,6 +166,11 @@ impl Pass {
         let Some(object) = &self.object else {
             return self.end(Outcome::Gone, None, None);
         };
+        if self.exit {
+            // Another mapping may be about the object by now, and an object has one writer of its status. What goes wrong on the
+            // way out stands in the journal and is told as an Event.
+            return self.after_status(finale, now);
+        }
         let speechless = finale.status.is_none() && finale.conditions.is_empty();
         let goes = self.verb == Verb::Finalize && !self.exit;
         if finale.then == Then::Release && goes && speechless {
@@ -331,13 +336,13 @@ impl Pass {
     pub(super) fn object_write_failed(&mut self, what: &str, error: WriteError, now: Time) -> Step {
         let limit = self.terms.mapping.mapping.retry.limit;
         let (limit, outcome, cause) = match error {
-            WriteError::Invalid(message) => (
+            WriteError::Invalid(message) if !is_admission(&message) => (
                 limit,
                 Outcome::PluginFailed,
                 Cause::new("Invalid", format!("{what}: {message}")),
             ),
             // Rights and quotas are given by people, and nothing of the object or the plugin changes when they are.
-            WriteError::Forbidden(message) => (
+            WriteError::Forbidden(message) | WriteError::Invalid(message) => (
                 u32::MAX,
                 Outcome::Retrying,
                 Cause::new("Forbidden", format!("{what}: {message}")),

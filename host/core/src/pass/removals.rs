@@ -146,7 +146,7 @@ impl Pass {
         }
         let parent = self.uid();
         let mark = children::owner_mark(&self.terms.mapping.name, &parent);
-        match children::standing(Some(object), &mark, &parent) {
+        match children::standing(Some(object), &mark, &self.parent_name(), &parent) {
             Ok(Standing::Ours) => Parting::Now(Box::new(self.removal(at, uid))),
             Ok(Standing::Terminating) if record.uid.is_some() && recorded => {
                 let stays = record.on_delete == OnDelete::Orphan && self.verb == Verb::Finalize;

@@ -92,6 +92,12 @@ impl Worker<'_> {
                     self.shop.related.not_served(&object.kind);
                     WriteError::NoSuchKind(message)
                 }
+                // A body of the wrong types is answered with 500 before it is validated.
+                RequestError::Server {
+                    code: 500, message, ..
+                } if message.contains("failed to create typed patch object") => {
+                    WriteError::Invalid(message)
+                }
                 other => write_error(other),
             })?;
         self.absorb(&object.kind, &answer.body)

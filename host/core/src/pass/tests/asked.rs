@@ -192,6 +192,30 @@ fn a_plugin_that_never_settles_is_stopped_says_so_is_probed_and_freed_by_a_new_g
 }
 
 #[test]
+fn a_family_of_forty_is_made_and_changed_at_once_and_stops_no_breaker() {
+    let forty = |seen: &Observation| {
+        let value = spec(seen)["value"].clone();
+        let one = |n: usize| {
+            let name = format!("c{n}");
+            child(&name, &[], config(&name, value.clone()), |_| {})
+        };
+        family(seen, (0..40).map(one).collect())
+    };
+    let mut sim = Sim::mapped(
+        forty,
+        json!({"value": 1}),
+        with("", "", PluginFacts::default()),
+    );
+    sim.settle();
+    assert_eq!(sim.ends.last().unwrap().outcome, Outcome::Unchanged);
+    sim.cluster
+        .edit("job", |job| job["spec"]["value"] = json!(2));
+    sim.settle();
+    assert_eq!(sim.ends.last().unwrap().outcome, Outcome::Unchanged);
+    assert_eq!(sim.cluster.journal("job").inventory.len(), 40);
+}
+
+#[test]
 fn the_breaker_is_the_mappings_to_set_and_a_plugin_that_settled_meanwhile_is_freed_by_its_probe() {
     let mut sim = made(flips, json!({}), ", breaker: {writes: 3, per: 60s}");
     for _ in 0..5 {

@@ -199,6 +199,43 @@ fn what_somebody_else_made_is_denied_adopted_or_shared_as_asked_and_never_delete
     );
 }
 
+/// crossplane-runtime GHSA-77cv-mrm6-fr3c: labels are copied, so our label alone makes nobody's object ours.
+#[test]
+fn a_copied_label_makes_no_object_ours() {
+    let mut sim = made(plain, json!({"value": 1}));
+    let mut copied = foreign("a");
+    let uid = crate::object::Uid::new(
+        sim.cluster.object("job")["metadata"]["uid"]
+            .as_str()
+            .unwrap(),
+    );
+    let mark = crate::children::owner_mark("report-jobs", &uid);
+    copied["metadata"]["labels"] = json!({OWNER_LABEL: mark});
+    sim.cluster.things.make(copied);
+    sim.settle();
+    assert_eq!(sim.ends.last().unwrap().outcome, Outcome::Denied);
+    assert_eq!(data(&sim, "a"), "theirs");
+    sim.plugin = |seen| family(seen, Vec::new());
+    sim.cluster
+        .edit("job", |job| job["spec"]["value"] = json!(2));
+    sim.settle();
+    assert_eq!(data(&sim, "a"), "theirs", "neither overwritten nor deleted");
+}
+
+/// A policy that denies with 422 is people's to take back: it is retried, and never given up.
+#[test]
+fn what_admission_denies_is_retried_until_it_may() {
+    let mut sim = made(plain, json!({"value": 1}));
+    let why = "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no";
+    let denied = WriteError::Invalid(why.into());
+    sim.cluster.things.refused.insert("a".into(), denied);
+    sim.run_until(START.after(Span::from_secs(600)));
+    assert_eq!(sim.ends.last().unwrap().outcome, Outcome::Retrying);
+    sim.cluster.things.refused.clear();
+    sim.settle();
+    assert_eq!(data(&sim, "a"), "1");
+}
+
 /// crossplane-runtime GHSA-77cv-mrm6-fr3c: a mark that others can edit must not turn a controller on their objects.
 #[test]
 fn a_child_that_lost_its_mark_or_went_to_another_owner_is_not_deleted_when_it_is_not_wished_for_any_more()
