@@ -30,6 +30,7 @@ mod inventory;
 mod machine;
 mod observe;
 mod reading;
+mod recovery;
 mod removals;
 mod sends;
 mod step;
@@ -146,6 +147,8 @@ pub struct Pass {
     token: Option<String>,
     /// What was read beside the object, by need.
     known: Vec<(Need, Answer)>,
+    /// Answers of the next gathering that are about children whose record was lost.
+    recovering: usize,
     /// What was found of the children on record, in the inventory's order.
     found: Vec<Found>,
     /// Children were changed since the plugin saw them.
@@ -365,6 +368,7 @@ impl Pass {
             let_go: false,
             token: None,
             known: Vec::new(),
+            recovering: 0,
             found: Vec::new(),
             changed_children: false,
             reads: None,

@@ -44,6 +44,12 @@ impl Pass {
         } else {
             Vec::new()
         };
+        let mut readings = readings;
+        if self.reads.is_none() {
+            let lost = self.lost_children();
+            self.recovering = lost.len();
+            readings.extend(lost);
+        }
         if readings.is_empty() && children.is_empty() {
             return self.gathered(asked, Gathered::default(), now);
         }
@@ -53,22 +59,25 @@ impl Pass {
     }
 
     /// Takes over what was read; the first time the gate goes on, later the plugin is called again.
-    pub(super) fn gathered(&mut self, asked: Vec<Need>, read: Gathered, now: Time) -> Step {
+    pub(super) fn gathered(&mut self, asked: Vec<Need>, mut read: Gathered, now: Time) -> Step {
+        let recovering = std::mem::take(&mut self.recovering);
         let first = self.reads.is_none();
         let expected = if first {
             self.journal.inventory.len()
         } else {
             0
         };
-        if read.answers.len() != asked.len() || read.children.len() != expected {
+        if read.answers.len() != asked.len() + recovering || read.children.len() != expected {
             return self.cluster_failed("the driver answered another set of reads", None, now);
         }
+        let recovered = read.answers.split_off(asked.len());
         for (need, answer) in asked.into_iter().zip(read.answers) {
             self.learn(need, answer);
         }
         if first {
             self.found = read.children;
             self.reads = Some(Gather::default());
+            self.recover(recovered);
             return self.gate_known(now);
         }
         self.round += 1;

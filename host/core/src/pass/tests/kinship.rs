@@ -222,6 +222,32 @@ fn a_copied_label_makes_no_object_ours() {
     assert_eq!(data(&sim, "a"), "theirs", "neither overwritten nor deleted");
 }
 
+/// A journal that somebody deleted: what carries our mark is on record again, so nothing leaks and nothing is pruned before
+/// the next complete decision.
+#[test]
+fn a_lost_journal_is_rebuilt_from_the_marks_of_children() {
+    let pair = |seen: &Observation| {
+        let both = spec(seen)["value"] == 1;
+        let a = child("a", &[], config("a", json!(1)), |_| {});
+        let b = child("b", &[], config("b", json!(1)), |_| {});
+        family(seen, if both { vec![a, b] } else { vec![a] })
+    };
+    let mut sim = settled(pair, json!({"value": 1}));
+    assert_eq!(sim.cluster.journal("job").inventory.len(), 2);
+    sim.cluster.journals.clear();
+    sim.restart();
+    sim.settle();
+    assert_eq!(sim.cluster.journal("job").inventory.len(), 2, "rebuilt");
+    assert_eq!(sim.cluster.things.count("b").deletes, 0);
+    sim.cluster.journals.clear();
+    sim.cluster
+        .edit("job", |job| job["spec"]["value"] = json!(2));
+    sim.restart();
+    sim.settle();
+    assert!(sim.cluster.things.named("b").is_none(), "leaked");
+    assert!(sim.cluster.things.named("a").is_some());
+}
+
 /// A policy that denies with 422 is people's to take back: it is retried, and never given up.
 #[test]
 fn what_admission_denies_is_retried_until_it_may() {
