@@ -26,7 +26,7 @@ Examples:
   guesthouse crd plugin.wasm | kubectl apply -f -     the kinds a plugin brings
   guesthouse render plugin.wasm -f object.yaml        what would the host do?
   guesthouse run --namespace guesthouse-system        serve the mappings of a namespace
-  guesthouse drain report-jobs                        let go of the objects of a removed mapping
+  guesthouse drain -n guesthouse-system report-jobs   let go of the objects of a removed mapping
 
 Exit codes: 0 fine, 2 usage, 3 the tool could not work (file, cluster, network), 4 the plugin was refused.";
 
@@ -151,7 +151,9 @@ pub(crate) enum LogFormat {
 Examples:
   guesthouse render plugin.wasm -f job.yaml
   guesthouse render plugin.wasm -f job.yaml --mapping report-jobs.yaml
-  guesthouse render plugin.wasm -f job.yaml --receipts receipts.yaml --now 2026-11-29T21:53:00Z
+  guesthouse render plugin.wasm -f job.yaml --mapping report-jobs.yaml --receipts receipts.yaml --now 2026-11-29T21:53:00Z
+
+A plugin with a config needs --mapping: the text of one key of a mappings ConfigMap.
 
 RECEIPTS is a list as in an observation:
   - {effect: export, state: {answered: {code: 201, body: {text: '{}'}, at: '2026-11-29T21:53:00Z'}}}
@@ -200,9 +202,9 @@ pub(crate) struct CrdArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  guesthouse drain report-jobs --dry-run    which objects are held?
-  guesthouse drain report-jobs              let them go
-  guesthouse drain --all                    before the host is uninstalled
+  guesthouse drain -n guesthouse-system report-jobs --dry-run    which objects are held?
+  guesthouse drain -n guesthouse-system report-jobs              let them go
+  guesthouse drain -n guesthouse-system --all                    before the host is uninstalled
 
 Stop the host or remove the mapping first: a mapping that serves puts its finalizer on again.
 Children and journals stay. What the plugin would have cleaned up is yours to clean up.")]

@@ -54,10 +54,7 @@ impl World {
             .map(|object| (key_of(object), kind_of(object), object.to_string()))
             .collect();
         let answer = |reading: &needs::Reading| match reading.source.kind() {
-            None => Answer::Unavailable(Cause::new(
-                "Failed",
-                "a rendering sends nothing; give objects with --related",
-            )),
+            None => Answer::Unavailable(Cause::new("Failed", "a rendering sends nothing")),
             Some(kind) => needs::select(
                 all.iter()
                     .filter(|(_, of, _)| same(of, kind))

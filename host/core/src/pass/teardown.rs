@@ -5,7 +5,7 @@
 
 use super::{Finale, Pass, Step, Then, Verb, children::Deed, children::Progress, sends::Owed};
 use crate::{
-    contract::{Cause, ConditionStatus},
+    contract::{Cause, ConditionStatus, Event, EventType},
     mapping::OnBroken,
     outcome::Outcome,
     plan::{Checked, Rejection},
@@ -185,7 +185,21 @@ impl Pass {
             delete_self: None,
             wake: None,
         };
-        let mut deed = Deed::new(Finale::release(Outcome::Applied), checked);
+        let mut finale = Finale::release(Outcome::Applied);
+        let plugin = &self.terms.plugin;
+        if plugin.finalizes || plugin.broken.is_some() {
+            // Whatever the plugin would have cleaned up is somebody's to look after now.
+            finale.events.push(Event {
+                type_: EventType::Warning,
+                reason: "ReleasedWithoutCleanup".to_owned(),
+                note: format!(
+                    "let go without the plugin's clean-up, as `onBroken: release` of the mapping {} says: {}",
+                    self.terms.mapping.name,
+                    plugin.broken.as_deref().unwrap_or("the plugin has given up")
+                ),
+            });
+        }
+        let mut deed = Deed::new(finale, checked);
         deed.teardown = true;
         self.advance_deed(deed, now)
     }

@@ -1,9 +1,9 @@
 //! Jobs out, reports in.
 
 use guesthouse_core::{
-    contract::Json,
+    contract::{EventType, Json},
     outcome::Outcome,
-    pass::{Begin, End},
+    pass::{Begin, End, Note},
     queue::{Finish, Job, Key},
     units::Span,
 };
@@ -11,6 +11,7 @@ use guesthouse_core::{
 use super::{Supervisor, mappings::KeyState};
 use crate::{
     clock,
+    events::About,
     worker::{self, Assignment, Report},
 };
 
@@ -37,6 +38,7 @@ impl Supervisor {
                 }
                 Err(why) => {
                     tracing::error!(object = %key.object, "no pass: {why}");
+                    self.tell_no_pass(&key, &why);
                     let wake = Some(clock::now().after(UNREADABLE));
                     self.queue.finish(
                         &key,
@@ -50,6 +52,30 @@ impl Supervisor {
                 }
             }
         }
+    }
+
+    /// An object that cannot be passed says so itself: nobody else would.
+    fn tell_no_pass(&self, key: &Key, why: &str) {
+        let name = self.names.get(&key.mapping);
+        let Some(runtime) = name.and_then(|name| self.mappings.get(name)) else {
+            return;
+        };
+        let Some(entry) = self.entry(runtime, &key.object) else {
+            return;
+        };
+        let about = About {
+            api_version: runtime.checked.kind.api_version.clone(),
+            kind: runtime.checked.kind.kind.clone(),
+            namespace: key.object.namespace().to_owned(),
+            name: key.object.name().to_owned(),
+            uid: entry.uid().to_string(),
+        };
+        let note = Note {
+            type_: EventType::Warning,
+            reason: "NotPassed".to_owned(),
+            note: format!("mapping {}: {why}", runtime.checked.name),
+        };
+        self.shop.events.tell(&about, vec![note]);
     }
 
     fn assignment(&mut self, job: Job) -> Result<Assignment, String> {

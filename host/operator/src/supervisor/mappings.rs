@@ -189,7 +189,7 @@ impl Supervisor {
         self.drop_unused_sources();
         tracing::info!(
             mapping = name,
-            "the mapping is removed; its finalizers are taken off in a while, unless it says `onRemove: keep` or comes back"
+            "the mapping was removed or moved; its finalizers are taken off in a while, unless it says `onRemove: keep` or comes back"
         );
     }
 
