@@ -6,6 +6,7 @@
 //! ```
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::contract::{
     self, Action, Answer, Body, Cause, Child, ChildState, FailedSend, ObjectRef, Objects,
@@ -33,6 +34,23 @@ pub fn observe(object: impl ToString) -> Scene {
         round: 0,
         extensions: Vec::new(),
     })
+}
+
+/// The definition of the plugin's kind, the first one where it brings several; null where it brings none.
+pub fn definition<P: Reconciler>() -> Value {
+    let said = describe::<P>();
+    let crd = said.kinds.first().and_then(|kind| kind.crd.as_deref());
+    crd.and_then(|crd| serde_json::from_str(crd).ok())
+        .unwrap_or_default()
+}
+
+/// What a generated file that is committed says, to be compared with what was printed just now; nothing where there is no
+/// such file. With `UPDATE` set in the environment, what was printed is written to it first.
+pub fn committed(path: &str, printed: &str) -> std::io::Result<String> {
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, printed)?;
+    }
+    Ok(std::fs::read_to_string(path).unwrap_or_default())
 }
 
 /// What the plugin decides on it.

@@ -201,10 +201,7 @@ impl Grants {
 impl Grants {
     /// Whether the object of that name may be read; else what to add.
     pub fn read(&self, kind: &Kind, own: &str, namespace: &str, name: &str) -> Result<(), String> {
-        let fits = |grant: &ObjectGrant| {
-            grant.is_for(kind) && grant.reaches(own, namespace) && grant.names_include(name)
-        };
-        if self.read.iter().any(fits) {
+        if (self.read.iter()).any(|grant| grant.fits(kind, own, namespace, name)) {
             return Ok(());
         }
         let at = if namespace.is_empty() {
@@ -251,26 +248,6 @@ impl Grants {
         Ok(Namespaces::These(
             own.into_iter().chain(others.cloned()).collect(),
         ))
-    }
-}
-
-impl ObjectGrant {
-    /// Any version of the group counts.
-    fn is_for(&self, kind: &Kind) -> bool {
-        let group = self.api_version.split_once('/').map_or("", |(g, _)| g);
-        group == kind.group() && self.kind == kind.kind
-    }
-
-    fn reaches(&self, own: &str, namespace: &str) -> bool {
-        namespace == own
-            || self
-                .namespaces
-                .iter()
-                .any(|ns| ns == "*" || ns == namespace)
-    }
-
-    fn names_include(&self, name: &str) -> bool {
-        self.names.is_empty() || self.names.iter().any(|granted| granted == name)
     }
 }
 

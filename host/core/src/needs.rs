@@ -381,7 +381,7 @@ pub fn metadata(kind: &Kind, raw: &str) -> Json {
 }
 
 /// What a decision depends on in these answers, for the memo: all but the time at which a fetch was answered.
-pub fn covers(answers: &[Answer]) -> u64 {
+pub fn covers<'a>(answers: impl IntoIterator<Item = &'a Answer>) -> u64 {
     let mut hash = Hash::of("related");
     for answer in answers {
         hash = match answer {

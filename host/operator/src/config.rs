@@ -128,14 +128,13 @@ fn refuse_overlaps(configuration: &mut Configuration) {
 /// Whether two mappings may be about one object.
 fn overlap(a: &CheckedMapping, b: &CheckedMapping) -> bool {
     let (ours, theirs) = (&a.mapping.for_.namespaces, &b.mapping.for_.namespaces);
-    let same_kind = a.kind.group() == b.kind.group() && a.kind.kind == b.kind.kind;
     let same_place =
         ours.is_empty() || theirs.is_empty() || ours.iter().any(|name| theirs.contains(name));
     let excluded = match (&a.selector, &b.selector) {
         (Some(a), Some(b)) => a.excludes(b),
         _ => false,
     };
-    same_kind && same_place && !excluded
+    a.kind.same(&b.kind) && same_place && !excluded
 }
 
 #[derive(Deserialize)]

@@ -9,8 +9,9 @@ use std::sync::{
 };
 
 use guesthouse_core::{
-    contract::{EventType, MAX_MESSAGE, cut},
+    contract::{EventType, Kind, MAX_MESSAGE, cut},
     identity::Identity,
+    object::ObjectKey,
     pass::Note,
     telling::Telling,
 };
@@ -38,6 +39,17 @@ pub(crate) struct About {
 }
 
 impl About {
+    /// An object of a kind; its uid where it is known.
+    pub(crate) fn object(kind: Kind, key: &ObjectKey, uid: String) -> Self {
+        Self {
+            api_version: kind.api_version,
+            kind: kind.kind,
+            namespace: key.namespace().to_owned(),
+            name: key.name().to_owned(),
+            uid,
+        }
+    }
+
     /// What an object is known by: the uid is enough where there is one.
     fn key(&self) -> String {
         if self.uid.is_empty() {

@@ -31,6 +31,12 @@ pub(crate) struct Sweeper {
 /// Kinds by group and name as one round found them; none is not served.
 pub(crate) type Kinds = BTreeMap<(String, String), Option<Resource>>;
 
+/// What is read of an object.
+struct Standing {
+    deleting: bool,
+    finalizers: Vec<String>,
+}
+
 /// What became of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Released {
@@ -131,22 +137,33 @@ impl Sweeper {
         let Some(resource) = self.resource(subject, kinds).await? else {
             return Ok(false);
         };
-        let (identity, namespace, name) = (&Identity::Host, &*subject.namespace, &*subject.name);
-        match self.api.get(identity, &resource, namespace, name).await {
-            Ok(raw) => {
-                let head = Head::parse(&raw).map_err(|error| error.to_string())?;
-                if head.uid == subject.uid {
-                    return Ok(false);
-                }
-            }
-            Err(RequestError::NotFound(_)) => {}
-            Err(error) => return Err(error.to_string()),
+        if self.find(&resource, subject).await?.is_some() {
+            return Ok(false);
         }
         let removed = self
             .journals
-            .remove(identity, &stored.name, &stored.version);
+            .remove(&Identity::Host, &stored.name, &stored.version);
         removed.await.map_err(|error| error.to_string())?;
         Ok(true)
+    }
+
+    /// The object as the server has it now; none if it is gone, or if another one has its name.
+    async fn find(
+        &self,
+        resource: &Resource,
+        subject: &Subject,
+    ) -> Result<Option<Standing>, String> {
+        let (namespace, name) = (&subject.namespace, &subject.name);
+        let found = self.api.get(&Identity::Host, resource, namespace, name);
+        let raw = match found.await {
+            Err(RequestError::NotFound(_)) => return Ok(None),
+            found => found.map_err(|error| format!("reading the object: {error}"))?,
+        };
+        let head = Head::parse(&raw).map_err(|error| error.to_string())?;
+        Ok((head.uid == subject.uid).then(|| Standing {
+            deleting: head.is_deleting(),
+            finalizers: head.finalizers.iter().map(ToString::to_string).collect(),
+        }))
     }
 
     /// The kind at any version the server has of it; asked once in a round.
@@ -194,15 +211,10 @@ impl Sweeper {
     ) -> Result<Released, String> {
         let (identity, namespace, name) = (&Identity::Host, &*subject.namespace, &*subject.name);
         for _ in 0..TRIES {
-            let raw = match self.api.get(identity, resource, namespace, name).await {
-                Err(RequestError::NotFound(_)) => return Ok(Released::Gone),
-                found => found.map_err(|error| format!("reading the object: {error}"))?,
-            };
-            let head = Head::parse(&raw).map_err(|error| error.to_string())?;
-            if head.uid != subject.uid {
+            let Some(standing) = self.find(resource, subject).await? else {
                 return Ok(Released::Gone);
-            }
-            let Some(patch) = removal_patch(&raw, finalizer)? else {
+            };
+            let Some(patch) = removal_patch(&subject.uid, &standing.finalizers, finalizer) else {
                 return Ok(Released::NotOn);
             };
             let kind = PatchKind::Json;
@@ -221,7 +233,7 @@ impl Sweeper {
                 .await;
             match answer.map_err(write_error) {
                 // What was being deleted may have gone with it, and then so does its journal.
-                Ok(_) if head.is_deleting() => {
+                Ok(_) if standing.deleting => {
                     return match self.api.get(identity, resource, namespace, name).await {
                         Err(RequestError::NotFound(_)) => Ok(Released::Gone),
                         _ => Ok(Released::Off),

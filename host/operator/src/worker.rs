@@ -9,7 +9,7 @@ mod object;
 use std::{pin::pin, sync::Arc, task::Poll, time::Instant};
 
 use guesthouse_core::{
-    contract::{Observation, Reply, Verb},
+    contract::{Kind, Observation, Reply, Verb},
     identity::Identity,
     journal::ChildRecord,
     object::ObjectKey,
@@ -222,13 +222,11 @@ impl Worker<'_> {
             .get(object)
             .map(|entry| entry.uid().to_string())
             .unwrap_or_default();
-        About {
+        let kind = Kind {
             api_version: self.job.resource.api_version(),
             kind: self.job.resource.kind.to_string(),
-            namespace: object.namespace().to_owned(),
-            name: object.name().to_owned(),
-            uid,
-        }
+        };
+        About::object(kind, object, uid)
     }
 }
 

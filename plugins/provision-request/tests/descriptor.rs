@@ -3,32 +3,23 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // a test
 
 use guesthouse_sdk::json;
-use guesthouse_sdk::testing::describe;
+use guesthouse_sdk::testing::{committed, definition, describe};
 use provision_request::ProvisionRequest;
 use serde_json::Value;
-
-fn crd() -> Value {
-    let said = describe::<ProvisionRequest>();
-    serde_json::from_str(said.kinds[0].crd.as_deref().unwrap()).unwrap()
-}
 
 #[test]
 fn the_committed_definition_is_the_one_the_plugin_brings() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/crd.yaml");
-    let printed = serde_saphyr::to_string(&crd()).unwrap();
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(path, &printed).unwrap();
-    }
-    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    let printed = serde_saphyr::to_string(&definition::<ProvisionRequest>()).unwrap();
     assert!(
-        committed == printed,
+        committed(path, &printed).unwrap() == printed,
         "crd.yaml differs from the types: run again with UPDATE=1\n{printed}"
     );
 }
 
 #[test]
 fn size_and_region_are_required_and_a_size_is_one_of_three() {
-    let version = &crd()["spec"]["versions"][0];
+    let version = &definition::<ProvisionRequest>()["spec"]["versions"][0];
     let schema = &version["schema"]["openAPIV3Schema"];
     let spec = &schema["properties"]["spec"];
     assert_eq!(spec["required"], json!(["size", "region"]));

@@ -3,31 +3,23 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // a test
 
 use guesthouse_sdk::json;
-use guesthouse_sdk::testing::describe;
+use guesthouse_sdk::testing::{committed, definition, describe};
 use report_job::ReportJob;
 use serde_json::Value;
-
-fn crd() -> Value {
-    serde_json::from_str(describe::<ReportJob>().kinds[0].crd.as_deref().unwrap()).unwrap()
-}
 
 #[test]
 fn the_committed_definition_is_the_one_the_plugin_brings() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/crd.yaml");
-    let printed = serde_saphyr::to_string(&crd()).unwrap();
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(path, &printed).unwrap();
-    }
-    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    let printed = serde_saphyr::to_string(&definition::<ReportJob>()).unwrap();
     assert!(
-        committed == printed,
+        committed(path, &printed).unwrap() == printed,
         "crd.yaml differs from the types: run again with UPDATE=1\n{printed}"
     );
 }
 
 #[test]
 fn the_definition_has_what_tools_look_for() {
-    let version = &crd()["spec"]["versions"][0];
+    let version = &definition::<ReportJob>()["spec"]["versions"][0];
     assert_eq!(
         version["selectableFields"],
         json!([{"jsonPath": ".status.phase"}])

@@ -5,32 +5,23 @@
 use std::collections::BTreeSet;
 
 use guesthouse_sdk::contract::Action;
-use guesthouse_sdk::testing::{decide, describe, observe};
+use guesthouse_sdk::testing::{committed, decide, definition, describe, observe};
 use guesthouse_sdk::{Value, json};
 use website::Website;
-
-fn crd() -> Value {
-    let said = describe::<Website>();
-    serde_json::from_str(said.kinds[0].crd.as_deref().unwrap()).unwrap()
-}
 
 #[test]
 fn the_committed_definition_is_the_one_the_plugin_brings() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/crd.yaml");
-    let printed = serde_saphyr::to_string(&crd()).unwrap();
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(path, &printed).unwrap();
-    }
-    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    let printed = serde_saphyr::to_string(&definition::<Website>()).unwrap();
     assert!(
-        committed == printed,
+        committed(path, &printed).unwrap() == printed,
         "crd.yaml differs from the types: run again with UPDATE=1\n{printed}"
     );
 }
 
 #[test]
 fn a_website_may_say_nothing_at_all() {
-    let version = &crd()["spec"]["versions"][0];
+    let version = &definition::<Website>()["spec"]["versions"][0];
     let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
     assert_eq!(spec.get("required"), None);
     assert_eq!(spec["properties"]["replicas"]["default"], 1);

@@ -57,7 +57,7 @@ impl World {
             None => Answer::Unavailable(Cause::new("Failed", "a rendering sends nothing")),
             Some(kind) => needs::select(
                 all.iter()
-                    .filter(|(_, of, _)| same(of, kind))
+                    .filter(|(_, of, _)| of.same(kind))
                     .map(|(key, _, raw)| (key, raw.as_str())),
                 reading,
             ),
@@ -158,13 +158,9 @@ impl World {
     fn place(&self, kind: &Kind, namespace: &str, name: &str) -> Option<usize> {
         self.others.iter().position(|object| {
             let key = key_of(object);
-            same(&kind_of(object), kind) && key.namespace() == namespace && key.name() == name
+            kind_of(object).same(kind) && key.namespace() == namespace && key.name() == name
         })
     }
-}
-
-fn same(a: &Kind, b: &Kind) -> bool {
-    a.group() == b.group() && a.kind == b.kind
 }
 
 fn text<'a>(object: &'a Value, at: &str) -> &'a str {

@@ -90,8 +90,7 @@ impl Parent<'_> {
 
     /// Whether these words name the reconciled object itself; the version of a kind does not count.
     pub fn is(&self, kind: &Kind, namespace: Option<&str>, name: &str) -> bool {
-        kind.group() == self.kind.group()
-            && kind.kind == self.kind.kind
+        kind.same(self.kind)
             && name == self.key.name()
             && self.namespace_of(namespace) == self.key.namespace()
     }

@@ -12,7 +12,10 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::Readiness;
-use crate::{contract::ChildState, object::ObjectError};
+use crate::{
+    contract::{ChildState, group_of},
+    object::ObjectError,
+};
 
 /// How far the object is. Its deletion counts before all else, then an unobserved generation, then its conditions
 /// `Reconciling` and `Stalled`, then the rules of its kind, last its condition `Ready`. An object that says nothing of all
@@ -43,11 +46,7 @@ pub fn ready(object: &str) -> Result<Readiness, ObjectError> {
     if let Some(said) = status.abnormal() {
         return Ok(said);
     }
-    let group = outline
-        .api_version
-        .split_once('/')
-        .map_or("", |(group, _)| group);
-    if let Some(rule) = kinds::rule(group, &outline.kind) {
+    if let Some(rule) = kinds::rule(group_of(&outline.api_version), &outline.kind) {
         return Ok(rule(&read(outline.spec)?, &status));
     }
     Ok(status.by_ready().unwrap_or_else(current))

@@ -85,10 +85,18 @@ pub struct Kind {
 impl Kind {
     /// The group: what stands before the slash of `apiVersion`, empty for the core group.
     pub fn group(&self) -> &str {
-        self.api_version
-            .split_once('/')
-            .map_or("", |(group, _)| group)
+        group_of(&self.api_version)
     }
+
+    /// Whether both name one kind; the version does not count.
+    pub fn same(&self, other: &Kind) -> bool {
+        self.group() == other.group() && self.kind == other.kind
+    }
+}
+
+/// What stands before the slash of an `apiVersion`, empty for the core group.
+pub(crate) fn group_of(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 impl std::fmt::Display for Kind {

@@ -3,7 +3,7 @@
 use super::{Grants, ObjectGrant};
 use crate::{
     children::{Parent, Wish, check_kind_names, is_object_name},
-    contract::{Kind, ObjectRef},
+    contract::{Kind, ObjectRef, group_of},
     mapping::{is_dns_label, is_own_kind},
     object::ObjectKey,
 };
@@ -50,11 +50,11 @@ impl Grants {
             return Err(own_kind(kind));
         }
         let namespace = namespace.unwrap_or(parent.namespace());
-        let own = namespace == parent.namespace();
-        if (self.apply.iter()).any(|grant| grant.fits(kind, namespace, own, name)) {
+        let own = parent.namespace();
+        if (self.apply.iter()).any(|grant| grant.fits(kind, own, namespace, name)) {
             return Ok(());
         }
-        let place = if own {
+        let place = if namespace == own {
             String::new()
         } else {
             format!(", namespaces: [{namespace}]")
@@ -87,13 +87,20 @@ impl ObjectGrant {
         }
     }
 
-    /// Whether it covers `name` in `namespace`, which is the reconciled object's `own` or another. Any version counts.
-    pub fn fits(&self, kind: &Kind, namespace: &str, own: bool, name: &str) -> bool {
-        let granted = self.kind();
-        granted.group() == kind.group()
-            && granted.kind == kind.kind
-            && (own || self.namespaces.iter().any(|n| n == "*" || n == namespace))
+    /// Whether it covers `name` in `namespace`, for an object whose namespace is `own`. Any version counts.
+    pub(super) fn fits(&self, kind: &Kind, own: &str, namespace: &str, name: &str) -> bool {
+        self.is_for(kind)
+            && self.reaches(own, namespace)
             && (self.names.is_empty() || self.names.iter().any(|n| n == name))
+    }
+
+    /// Any version of the group counts.
+    pub(super) fn is_for(&self, kind: &Kind) -> bool {
+        group_of(&self.api_version) == kind.group() && self.kind == kind.kind
+    }
+
+    pub(super) fn reaches(&self, own: &str, namespace: &str) -> bool {
+        namespace == own || self.namespaces.iter().any(|n| n == "*" || n == namespace)
     }
 
     fn check(&self) -> Result<(), String> {

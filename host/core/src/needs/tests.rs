@@ -460,7 +460,6 @@ fn the_memo_covers_all_of_an_answer_but_a_fetchs_time() {
         vec![Answer::Unavailable(Cause::new("Denied", ""))],
         vec![Answer::Unavailable(Cause::new("Failed", ""))],
     ];
-    let hashes: std::collections::BTreeSet<u64> =
-        different.iter().map(|answers| covers(answers)).collect();
+    let hashes: std::collections::BTreeSet<u64> = different.iter().map(covers).collect();
     assert_eq!(hashes.len(), different.len());
 }

@@ -11,7 +11,7 @@ use super::{
     removals::Next,
 };
 use crate::{
-    children::{self, Parent, Wish},
+    children::{self, Wish},
     contract::{Cause, Json, ObjectRef, OnDelete, OnImmutable, Ownership},
     journal::ChildRecord,
     object::Head,
@@ -106,7 +106,7 @@ impl Pass {
             return step;
         }
         if self.verb == Verb::Reconcile && !self.holds_finalizer() && self.wants_finalizer(&deed) {
-            return self.put_finalizer(now);
+            return self.put_finalizer();
         }
         let wave = self.next_wave(&deed);
         if !wave.is_empty() {
@@ -182,15 +182,8 @@ impl Pass {
             _ => ("", None),
         };
         let mapping = &self.terms.mapping;
-        let object_uid = self.uid();
-        let parent = Parent {
-            mapping: &mapping.name,
-            kind: &mapping.kind,
-            key: &self.key,
-            uid: &object_uid,
-        };
-        let version = &mapping.kind.api_version;
-        let body = children::body(wish, &parent, version, namespace, uid)
+        let (parent_uid, version) = (self.uid(), &mapping.kind.api_version);
+        let body = children::body(wish, &self.parent(&parent_uid), version, namespace, uid)
             .map_err(|error| format!("effect `{}`: {error}", wish.effect))?;
         Ok(ChildWrite {
             effect: wish.effect.clone(),

@@ -11,19 +11,32 @@ use crate::{
     children::{self, Parent, Standing, Wish},
     contract::{Cause, Json, Mode, Ownership},
     journal::ChildRecord,
+    object::{ObjectError, Uid},
     time::Time,
 };
 
 impl Pass {
-    /// What children carry as the name of their parent.
-    pub(super) fn parent_name(&self) -> String {
-        let (mapping, uid) = (&self.terms.mapping, self.uid());
-        children::parent_text(&Parent {
+    /// The object of this pass, whose uid that is, as the parent of children.
+    pub(super) fn parent<'a>(&'a self, uid: &'a Uid) -> Parent<'a> {
+        let mapping = &self.terms.mapping;
+        Parent {
             mapping: &mapping.name,
             kind: &mapping.kind,
             key: &self.key,
-            uid: &uid,
-        })
+            uid,
+        }
+    }
+
+    /// What children carry as the mark of this object and mapping.
+    pub(super) fn mark(&self) -> String {
+        children::owner_mark(&self.terms.mapping.name, &self.uid())
+    }
+
+    /// How an object that was found stands to the one of this pass.
+    pub(super) fn standing(&self, found: Option<&Json>) -> Result<Standing, ObjectError> {
+        let uid = self.uid();
+        let parent = children::parent_text(&self.parent(&uid));
+        children::standing(found, &self.mark(), &parent, &uid)
     }
 
     /// Says of each open wish what is to be done; returns those that only the server can tell about.
@@ -73,11 +86,8 @@ impl Pass {
         namespace: &str,
         found: Option<&Json>,
     ) -> Progress {
-        let uid = self.uid();
-        let mark = children::owner_mark(&self.terms.mapping.name, &uid);
-        let read = children::standing(found, &mark, &self.parent_name(), &uid);
         let found_uid = found.and_then(uid_of);
-        let standing = match read {
+        let standing = match self.standing(found) {
             Ok(standing) => standing,
             Err(error) => return failed(Cause::new("Unreadable", error.to_string()), wish),
         };

@@ -44,25 +44,7 @@ impl Pass {
         end.again = self.unseen || self.changed_children && finale.outcome != Outcome::Stalled;
         end.carry.memo = memo;
         end.carry.unfiled = None;
-        let step = self.as_host(StepAction::End(Box::new(end)));
-        self.stage = Stage::Ended;
-        if notes.is_empty() {
-            step
-        } else {
-            self.tell_before(step, notes)
-        }
-    }
-
-    /// The end of a pass that told nobody yet what it did.
-    pub(super) fn tell_and_end(&mut self, finale: &Finale, end: End) -> Step {
-        let notes = self.notes(finale);
-        let step = self.as_host(StepAction::End(Box::new(end)));
-        self.stage = Stage::Ended;
-        if notes.is_empty() {
-            step
-        } else {
-            self.tell_before(step, notes)
-        }
+        self.end_with(end, notes)
     }
 
     /// The next pass at the latest. Where nothing was written, another call within the same second would see the same
@@ -80,7 +62,7 @@ impl Pass {
     }
 
     /// The plugin's events where something changed, and the host's own word on new trouble.
-    fn notes(&self, finale: &Finale) -> Vec<Note> {
+    pub(super) fn notes(&self, finale: &Finale) -> Vec<Note> {
         let mut notes = Vec::new();
         if self.writes > 0 {
             notes.extend(finale.events.iter().map(|event| Note {
@@ -112,14 +94,14 @@ impl Pass {
         notes
     }
 
-    pub(super) fn tell_before(&mut self, end: Step, notes: Vec<Note>) -> Step {
-        match end.action {
-            StepAction::End(end) => {
-                self.stage = Stage::Telling(end);
-                self.as_host(StepAction::Tell(notes))
-            }
-            _ => end,
+    /// The pass is over, once its notes are told.
+    pub(super) fn end_with(&mut self, end: End, notes: Vec<Note>) -> Step {
+        let end = Box::new(end);
+        if notes.is_empty() {
+            return self.ended(end);
         }
+        self.stage = Stage::Telling(end);
+        self.as_host(StepAction::Tell(notes))
     }
 
     pub(super) fn ended(&mut self, end: Box<End>) -> Step {
@@ -181,13 +163,6 @@ impl Pass {
         end.again = true;
         end.carry.discarded = self.carry.discarded;
         self.ended(Box::new(end))
-    }
-
-    pub(super) fn keep_carry(&mut self, mut step: Step, carry: Carry) -> Step {
-        if let StepAction::End(end) = &mut step.action {
-            end.carry = carry;
-        }
-        step
     }
 
     /// The object went away, or another one has its name, while this pass was at it. The watch will say so and queue the key;

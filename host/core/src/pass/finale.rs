@@ -19,15 +19,12 @@ const MAX_CONFLICTS: u32 = 3;
 const MAX_DISCARDED: u32 = 3;
 
 impl Finale {
-    /// A pass that carries nothing out.
-    pub(super) fn trouble(outcome: Outcome, cause: Cause, retry_at: Option<Time>) -> Self {
+    /// An outcome, and nothing to write beside it.
+    pub(super) fn of(outcome: Outcome) -> Self {
         Self {
             outcome,
-            cause: Some(Cause {
-                message: cut(&cause.message, MAX_MESSAGE).to_owned(),
-                ..cause
-            }),
-            retry_at,
+            cause: None,
+            retry_at: None,
             wake: None,
             handled: false,
             labels: Default::default(),
@@ -37,6 +34,27 @@ impl Finale {
             events: Vec::new(),
             new_trouble: false,
             then: Then::Nothing,
+        }
+    }
+
+    /// A pass that carries nothing out.
+    pub(super) fn trouble(outcome: Outcome, cause: Cause, retry_at: Option<Time>) -> Self {
+        Self {
+            cause: Some(Cause {
+                message: cut(&cause.message, MAX_MESSAGE).to_owned(),
+                ..cause
+            }),
+            retry_at,
+            ..Self::of(outcome)
+        }
+    }
+
+    /// Nothing more is wanted of the object but that it is let go.
+    pub(super) fn release() -> Self {
+        Self {
+            handled: true,
+            then: Then::Release,
+            ..Self::of(Outcome::Applied)
         }
     }
 
@@ -119,6 +137,9 @@ impl Pass {
 
     /// Labels and annotations; the status continues from the version this returns.
     pub(super) fn patch(&mut self, finale: Finale, now: Time) -> Step {
+        if finale.labels.is_empty() && finale.annotations.is_empty() {
+            return self.write_status(finale, now);
+        }
         let Some(object) = &self.object else {
             return self.end(Outcome::Gone, None, None);
         };
@@ -169,13 +190,13 @@ impl Pass {
         if self.exit {
             // Another mapping may be about the object by now, and an object has one writer of its status. What goes wrong on the
             // way out stands in the journal and is told as an Event.
-            return self.after_status(finale, now);
+            return self.after_status(finale);
         }
         let speechless = finale.status.is_none() && finale.conditions.is_empty();
         let goes = self.verb == Verb::Finalize && !self.exit;
         if finale.then == Then::Release && goes && speechless {
             // The object goes with the next request: the host's own word would be a write for nobody.
-            return self.after_status(finale, now);
+            return self.after_status(finale);
         }
         let (uid, version) = (object.uid.as_str().to_owned(), object.version.clone());
         match self.status(&finale) {
@@ -187,16 +208,16 @@ impl Pass {
                 self.stage = Stage::Writing(Box::new(finale));
                 self.as_account(StepAction::Status(ObjectWrite { uid, version, body }))
             }
-            Ok(Computed { changed: None, .. }) => self.after_status(finale, now),
+            Ok(Computed { changed: None, .. }) => self.after_status(finale),
             Err(error) => self.cluster_failed(&error, None, now),
         }
     }
 
     /// The status stands. What is left is the last request about the object, if there is one.
-    fn after_status(&mut self, finale: Finale, now: Time) -> Step {
+    fn after_status(&mut self, finale: Finale) -> Step {
         match finale.then {
             Then::Nothing => self.conclude(finale),
-            Then::Release => self.release(finale, now),
+            Then::Release => self.release(finale),
             Then::DeleteSelf => {
                 let uid = self.uid().as_str().to_owned();
                 self.stage = Stage::DeletingSelf(Box::new(finale));
@@ -262,7 +283,7 @@ impl Pass {
     ) -> Step {
         match result {
             Ok(json) => match self.adopt(json) {
-                Ok(()) => self.after_status(finale, now),
+                Ok(()) => self.after_status(finale),
                 Err(error) => self.cluster_failed(&error, None, now),
             },
             Err(WriteError::Conflict) => self.read_again(finale),
@@ -284,20 +305,11 @@ impl Pass {
         found: Result<Option<Json>, WriteError>,
         now: Time,
     ) -> Step {
-        let json = match found {
-            Ok(Some(json)) => json,
-            Ok(None) | Err(WriteError::NotFound) => return self.went_away(now),
-            Err(error) => return self.write_failed("reading the object again", error, now),
+        let fresh = match self.found_again(found, now) {
+            Ok(fresh) => fresh,
+            Err(step) => return *step,
         };
         let seen = self.generation();
-        let before = self.object.as_ref().map(|object| object.uid.clone());
-        let fresh = match Object::parse(json) {
-            Ok(fresh) => fresh,
-            Err(error) => return self.cluster_failed(&error.to_string(), None, now),
-        };
-        if before.as_ref() != Some(&fresh.uid) {
-            return self.went_away(now);
-        }
         if fresh.generation != seen {
             self.carry.discarded = self.carry.discarded.saturating_add(1);
             if self.carry.discarded <= MAX_DISCARDED {
@@ -317,6 +329,21 @@ impl Pass {
         });
         self.unseen = true;
         self.patch(finale, now)
+    }
+
+    /// The object as the server has it after a conflict, or how the pass ends without it.
+    pub(super) fn found_again(
+        &mut self,
+        found: Result<Option<Json>, WriteError>,
+        now: Time,
+    ) -> Result<Object, Box<Step>> {
+        let ended = match found.map(|found| found.map(Object::parse)) {
+            Ok(Some(Ok(fresh))) if fresh.uid == self.uid() => return Ok(fresh),
+            Ok(Some(Ok(_)) | None) | Err(WriteError::NotFound) => self.went_away(now),
+            Ok(Some(Err(error))) => self.cluster_failed(&error.to_string(), None, now),
+            Err(error) => self.write_failed("reading the object again", error, now),
+        };
+        Err(Box::new(ended))
     }
 
     /// The object as the server wrote it; the generation stays the one the plugin saw.

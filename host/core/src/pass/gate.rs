@@ -52,7 +52,7 @@ impl Pass {
         if self.token.is_some() {
             self.forced = true;
         }
-        let ours = self.is_on(&head);
+        let ours = self.holds_finalizer();
         if self.observes() && (head.is_deleting() || !self.is_selected(&head)) {
             // Whatever it is waiting for, this mapping does nothing about it.
             return self.end(Outcome::Unchanged, None, None);
@@ -69,9 +69,9 @@ impl Pass {
             // Nothing can be said about it; what was said last stands.
             return self.end(Outcome::Unchanged, None, None);
         } else if !self.observes()
-            && (self.terms.plugin.finalizes && !ours || ours && self.is_outdated(&head))
+            && (self.terms.plugin.finalizes && !ours || ours && self.is_outdated())
         {
-            return self.put_finalizer(now);
+            return self.put_finalizer();
         }
         self.gather_first(now)
     }
@@ -85,12 +85,12 @@ impl Pass {
                 self.verb = Verb::Finalize;
                 self.gather_first(now)
             }
-            OnExit::Release if ours => self.release(Finale::release(Outcome::Applied), now),
+            OnExit::Release if ours => self.release(Finale::release()),
             _ if self.journal.finalizer.is_some() => {
                 // It is off, and nobody lived to say so.
                 self.conclude(Finale {
                     then: Then::Nothing,
-                    ..Finale::release(Outcome::Applied)
+                    ..Finale::release()
                 })
             }
             OnExit::Finalize | OnExit::Release => self.end(Outcome::Unchanged, None, None),
@@ -168,13 +168,16 @@ impl Pass {
         } else {
             memo.outcome
         };
-        let carry = self.carry.clone();
-        let step = self.end(outcome, None, memo.wake);
-        self.keep_carry(step, carry)
+        let mut end = self.ending(outcome, None, memo.wake);
+        end.carry = self.carry.clone();
+        self.ended(Box::new(end))
     }
 
     fn pause(&mut self) -> Step {
-        let first = self.carry.last != Some(Outcome::Paused);
+        let end = self.ending(Outcome::Paused, None, None);
+        if self.carry.last == Some(Outcome::Paused) {
+            return self.ended(Box::new(end));
+        }
         let note = super::Note {
             type_: EventType::Normal,
             reason: Outcome::Paused.reason().into(),
@@ -182,12 +185,7 @@ impl Pass {
                 "paused by the annotation {PAUSED}; nothing is called or written until it is taken off"
             ),
         };
-        let step = self.end(Outcome::Paused, None, None);
-        if first {
-            self.tell_before(step, vec![note])
-        } else {
-            step
-        }
+        self.end_with(end, vec![note])
     }
 
     /// What the server says of the object, asked because its journals may have to go.

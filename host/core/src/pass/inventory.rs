@@ -85,22 +85,30 @@ impl Pass {
     }
 
     pub(super) fn is_place_of(&self, wish: &Wish, record: &ChildRecord) -> bool {
-        let namespace = match &wish.namespace {
-            Some(namespace) => *namespace == record.namespace,
-            None => record.namespace.is_empty() || record.namespace == self.key.namespace(),
-        };
-        namespace && same_kind(&wish.kind, &record.kind) && wish.name == record.name
+        self.names(&wish.kind, wish.namespace.as_deref(), &wish.name, record)
     }
 
     pub(super) fn record_at(&self, object: &ObjectRef) -> Option<usize> {
-        let is = |record: &ChildRecord| {
-            let namespace = match &object.namespace {
-                Some(namespace) => *namespace == record.namespace,
-                None => record.namespace.is_empty() || record.namespace == self.key.namespace(),
-            };
-            namespace && same_kind(&object.kind, &record.kind) && object.name == record.name
+        let (kind, namespace) = (&object.kind, object.namespace.as_deref());
+        let inventory = &self.journal.inventory;
+        inventory
+            .iter()
+            .position(|record| self.names(kind, namespace, &object.name, record))
+    }
+
+    /// Whether these words name the object of a record. Without a namespace it may lie in the parent's, or in none.
+    fn names(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        name: &str,
+        record: &ChildRecord,
+    ) -> bool {
+        let place = match namespace {
+            Some(namespace) => namespace == record.namespace,
+            None => record.namespace.is_empty() || record.namespace == self.key.namespace(),
         };
-        self.journal.inventory.iter().position(is)
+        place && kind.same(&record.kind) && name == record.name
     }
 
     pub(super) fn position(&self, record: &ChildRecord) -> Option<usize> {
@@ -166,10 +174,6 @@ pub(super) fn settle(record: &mut ChildRecord, wish: &Wish) {
     record.effect.clone_from(&wish.effect);
     record.after.clone_from(&wish.after);
     (record.ownership, record.mode, record.on_delete) = (wish.ownership, wish.mode, wish.on_delete);
-}
-
-pub(super) fn same_kind(a: &Kind, b: &Kind) -> bool {
-    a.group() == b.group() && a.kind == b.kind
 }
 
 /// Which object: group, kind, namespace, name.

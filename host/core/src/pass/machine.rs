@@ -1,6 +1,6 @@
 //! The turns of the machine: what was asked, what was told, what comes next.
 
-use super::{Finale, Pass, Stage, Step, Then, Told, WriteError, children::Deed};
+use super::{Finale, Pass, Stage, Step, Told, Verb, WriteError, children::Deed};
 use crate::{
     contract::{Cause, Decision, Failure, FailureKind, Reply},
     journal::RetryRecord,
@@ -65,7 +65,7 @@ impl Pass {
     /// The journal stands: what was waiting for it goes on.
     fn journaled(&mut self, stage: Stage, now: Time) -> Step {
         match stage {
-            Stage::Marking => self.put_marked(now),
+            Stage::Marking => self.put_marked(),
             Stage::Refiling => self.go_on(now),
             Stage::Intending(sends) => self.send(sends),
             Stage::Filing => {
@@ -162,9 +162,6 @@ impl Pass {
     fn carry_out(&mut self, decision: Decision, checked: Checked, now: Time) -> Step {
         self.carry.needs = decision.needs;
         let finale = Finale {
-            outcome: Outcome::Applied,
-            cause: None,
-            retry_at: None,
             wake: checked.wake,
             handled: true,
             labels: decision.labels,
@@ -172,11 +169,15 @@ impl Pass {
             status: decision.status,
             conditions: decision.conditions,
             events: decision.events,
-            new_trouble: false,
-            then: Then::Nothing,
+            ..Finale::of(Outcome::Applied)
         };
-        // A status that cannot be is found before anything is written.
-        if let Err(error) = self.status(&finale) {
+        // A status that cannot be is found before anything is written: here where children come first, else in `finish`.
+        let children = !checked.wishes.is_empty()
+            || !checked.deletions.is_empty()
+            || !self.journal.inventory.is_empty();
+        if (children || self.verb == Verb::Finalize)
+            && let Err(error) = self.status(&finale)
+        {
             return self.plugin_failed(Cause::new("BadOutput", error), now);
         }
         let mut deed = Deed::new(finale, checked);

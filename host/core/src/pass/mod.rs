@@ -153,8 +153,8 @@ pub struct Pass {
     found: Vec<Found>,
     /// Children were changed since the plugin saw them.
     changed_children: bool,
-    /// What of it is watched from now on; none as long as nothing was read.
-    reads: Option<Gather>,
+    /// What every pass reads was read.
+    has_read: bool,
     round: u32,
     tried: BTreeSet<(String, Option<String>)>,
     new_receipt: bool,
@@ -184,6 +184,7 @@ struct Object {
     version: String,
     /// Of the version the plugin saw; a newer one does not move it.
     generation: i64,
+    finalizers: Vec<String>,
 }
 
 impl Object {
@@ -191,10 +192,12 @@ impl Object {
         let head = Head::parse(raw.as_str())?;
         let (uid, version) = (Uid::new(&head.uid), head.resource_version.to_string());
         let generation = head.generation;
+        let finalizers = head.finalizers.iter().map(ToString::to_string).collect();
         Ok(Self {
             uid,
             version,
             generation,
+            finalizers,
             raw,
         })
     }
@@ -371,7 +374,7 @@ impl Pass {
             recovering: 0,
             found: Vec::new(),
             changed_children: false,
-            reads: None,
+            has_read: false,
             round: 0,
             tried: BTreeSet::new(),
             new_receipt: false,

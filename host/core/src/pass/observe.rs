@@ -1,6 +1,6 @@
 //! A mapping that only observes: its plugin is asked, its decision is told, and nothing is written or sent.
 
-use super::{End, Finale, Memo, Note, Pass, Stage, Step, StepAction};
+use super::{Finale, Memo, Note, Pass, Step};
 use crate::{
     contract::{Decision, EventType, MAX_MESSAGE, cut},
     mapping::MappingMode,
@@ -55,19 +55,17 @@ impl Pass {
     }
 
     fn told_only(&mut self, type_: EventType, text: String, wake: Option<Time>) -> Step {
-        let mut end: End = self.ending(Outcome::Unchanged, None, wake);
+        let mut end = self.ending(Outcome::Unchanged, None, wake);
         end.carry.memo = Some(Memo {
             covers: self.covers(),
             outcome: Outcome::Unchanged,
             wake,
         });
-        self.stage = Stage::Ended;
         let note = Note {
             type_,
             reason: "Observed".to_owned(),
             note: cut(&text, MAX_MESSAGE).to_owned(),
         };
-        let step = self.as_host(StepAction::End(Box::new(end)));
-        self.tell_before(step, vec![note])
+        self.end_with(end, vec![note])
     }
 }

@@ -39,13 +39,9 @@ impl Pass {
                 }
             })
             .unzip();
-        let children = if self.reads.is_none() {
-            self.child_refs()
-        } else {
-            Vec::new()
-        };
-        let mut readings = readings;
-        if self.reads.is_none() {
+        let (mut readings, mut children) = (readings, Vec::new());
+        if !self.has_read {
+            children = self.child_refs();
             let lost = self.lost_children();
             self.recovering = lost.len();
             readings.extend(lost);
@@ -61,7 +57,7 @@ impl Pass {
     /// Takes over what was read; the first time the gate goes on, later the plugin is called again.
     pub(super) fn gathered(&mut self, asked: Vec<Need>, mut read: Gathered, now: Time) -> Step {
         let recovering = std::mem::take(&mut self.recovering);
-        let first = self.reads.is_none();
+        let first = !self.has_read;
         let expected = if first {
             self.journal.inventory.len()
         } else {
@@ -75,8 +71,8 @@ impl Pass {
             self.learn(need, answer);
         }
         if first {
+            self.has_read = true;
             self.found = read.children;
-            self.reads = Some(Gather::default());
             self.recover(recovered);
             return self.gate_known(now);
         }
@@ -108,8 +104,8 @@ impl Pass {
 
     fn resolve(&self, need: &Need) -> Result<Reading, Answer> {
         let mapping = &self.terms.mapping;
-        let mark = children::owner_mark(&mapping.name, &self.uid());
-        let mut reading = needs::resolve(need, &mapping.mapping.grants, &self.key, &mark)?;
+        let grants = &mapping.mapping.grants;
+        let mut reading = needs::resolve(need, grants, &self.key, &self.mark())?;
         if let ReadSource::Fetch { send, .. } = &mut reading.source
             && let Some(name) = &send.request.credential
         {
@@ -144,7 +140,9 @@ impl Pass {
 
     /// What the key is woken by once this pass is over: what was read of the needs that count, and the inventory as it is.
     pub(super) fn watched(&self) -> Option<Gather> {
-        self.reads.as_ref()?;
+        if !self.has_read {
+            return None;
+        }
         let counts = |need: &&Need| {
             let own = self.terms.plugin.needs.contains(need);
             own || self.carry.needs.contains(need)
@@ -159,12 +157,8 @@ impl Pass {
     /// For the memo: everything that was read. A child counts by what the plugin sees of it and by what drift shows in; its
     /// other status moves all the time.
     pub(super) fn covers_reads(&self) -> u64 {
-        let answers: Vec<Answer> = self
-            .known
-            .iter()
-            .map(|(_, answer)| answer.clone())
-            .collect();
-        let mut hash = Hash::of("reads").part(needs::covers(&answers).to_le_bytes());
+        let answers = self.known.iter().map(|(_, answer)| answer);
+        let mut hash = Hash::of("reads").part(needs::covers(answers).to_le_bytes());
         for (record, found) in self.journal.inventory.iter().zip(&self.found) {
             let child = children::child(record, found);
             hash = hash

@@ -20,7 +20,7 @@ impl Pass {
         if self.journaled.is_some() || grants.is_empty() || !self.was_passed() {
             return Vec::new();
         }
-        let mark = children::owner_mark(&self.terms.mapping.name, &self.uid());
+        let mark = self.mark();
         let mut readings: Vec<Reading> = Vec::new();
         for grant in grants {
             let namespaces = if grant.namespaces.iter().any(|name| name == "*") {
@@ -56,15 +56,13 @@ impl Pass {
 
     /// Puts what was found on record.
     pub(super) fn recover(&mut self, answers: Vec<Answer>) {
-        let (parent, uid) = (self.parent_name(), self.uid());
-        let mark = children::owner_mark(&self.terms.mapping.name, &uid);
         for answer in answers {
             let Answer::Objects(objects) = answer else {
                 continue;
             };
             for object in objects.items {
-                let standing = children::standing(Some(&object), &mark, &parent, &uid);
-                let Ok(Standing::Ours | Standing::Terminating) = standing else {
+                let Ok(Standing::Ours | Standing::Terminating) = self.standing(Some(&object))
+                else {
                     continue;
                 };
                 let Some(record) = self.recovered(object.as_str()) else {

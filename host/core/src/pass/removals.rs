@@ -144,9 +144,7 @@ impl Pass {
                 Parting::Forget
             };
         }
-        let parent = self.uid();
-        let mark = children::owner_mark(&self.terms.mapping.name, &parent);
-        match children::standing(Some(object), &mark, &self.parent_name(), &parent) {
+        match self.standing(Some(object)) {
             Ok(Standing::Ours) => Parting::Now(Box::new(self.removal(at, uid))),
             Ok(Standing::Terminating) if record.uid.is_some() && recorded => {
                 let stays = record.on_delete == OnDelete::Orphan && self.verb == Verb::Finalize;
@@ -203,21 +201,12 @@ impl Pass {
     ) {
         deed.tried.insert(place(&self.journal.inventory[at]));
         let child = format!("the child {} {}", object.kind.kind, object.name);
-        let message = match error {
-            WriteError::Unavailable {
-                message,
-                retry_after,
-            } => {
-                deed.away = Some((format!("{child} cannot be {what}: {message}"), retry_after));
-                return;
-            }
-            WriteError::Invalid(message)
-            | WriteError::Forbidden(message)
-            | WriteError::Refused(message)
-            | WriteError::NoSuchKind(message) => message,
-            WriteError::NotFound | WriteError::Conflict => "it was changed meanwhile".to_owned(),
-        };
-        let cause = Cause::new("Forbidden", format!("{child} cannot be {what}: {message}"));
+        let why = format!("{child} cannot be {what}: {error}");
+        if let WriteError::Unavailable { retry_after, .. } = error {
+            deed.away = Some((why, retry_after));
+            return;
+        }
+        let cause = Cause::new("Forbidden", why);
         self.journal.inventory[at].error = Some(cause.clone());
         deed.removals.push(Progress::Failed {
             cause,

@@ -12,26 +12,6 @@ use crate::{
     time::Time,
 };
 
-impl Finale {
-    /// Nothing more is wanted of the object but that it is let go.
-    pub(super) fn release(outcome: Outcome) -> Self {
-        Self {
-            outcome,
-            cause: None,
-            retry_at: None,
-            wake: None,
-            handled: true,
-            labels: Default::default(),
-            annotations: Default::default(),
-            status: None,
-            conditions: Vec::new(),
-            events: Vec::new(),
-            new_trouble: false,
-            then: Then::Release,
-        }
-    }
-}
-
 impl Pass {
     /// How a deed ends, once nothing of it can be done any more in this pass.
     pub(super) fn deed_done(&mut self, deed: Deed, now: Time) -> Step {
@@ -185,7 +165,7 @@ impl Pass {
             delete_self: None,
             wake: None,
         };
-        let mut finale = Finale::release(Outcome::Applied);
+        let mut finale = Finale::release();
         let plugin = &self.terms.plugin;
         if plugin.finalizes || plugin.broken.is_some() {
             // Whatever the plugin would have cleaned up is somebody's to look after now.
@@ -210,27 +190,19 @@ impl Pass {
             Progress::Pending(cause) => Some(cause.clone()),
             _ => None,
         });
-        let finale = deed.finale;
-        match going {
-            Some(cause) => self.finish(
-                Finale {
-                    outcome: Outcome::Waiting,
-                    cause: Some(cause),
-                    then: Then::Nothing,
-                    ..finale
-                },
-                now,
-            ),
-            None => self.finish(
-                Finale {
-                    outcome: Outcome::Applied,
-                    cause: None,
-                    then: Then::Release,
-                    ..finale
-                },
-                now,
-            ),
-        }
+        let (outcome, then) = match &going {
+            Some(_) => (Outcome::Waiting, Then::Nothing),
+            None => (Outcome::Applied, Then::Release),
+        };
+        self.finish(
+            Finale {
+                outcome,
+                cause: going,
+                then,
+                ..deed.finale
+            },
+            now,
+        )
     }
 
     /// An object that is being deleted, or left the selector, whose plugin cannot be called.

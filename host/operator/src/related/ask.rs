@@ -121,6 +121,9 @@ impl Shared {
         // A watch that turns out to be forbidden may leave a narrower one to try, which is one more turn.
         for _ in 0..2 {
             let parts = self.ask(reader, wanted);
+            if self.are_ready(&parts) {
+                return parts;
+            }
             for part in parts.iter().flatten().flatten() {
                 let mut changed = part.changed.clone();
                 let settled = async {
@@ -146,9 +149,15 @@ impl Shared {
         self.ask(reader, wanted)
     }
 
+    fn are_ready(&self, parts: &[Parts]) -> bool {
+        let table = self.table();
+        let mut parts = parts.iter().flatten().flatten();
+        parts.all(|part| table.standing(part.watch) == Standing::Ready)
+    }
+
     fn ask(&self, reader: &Reader<'_>, wanted: &[Wanted]) -> Vec<Parts> {
         let mut table = self.table();
-        let ask = |wants: &Vec<(Want, Arc<Resource>)>| {
+        let mut ask = |wants: &Vec<(Want, Arc<Resource>)>| {
             let parts = wants.iter().filter_map(|(want, resource)| {
                 table.ask(reader.key, want, resource, &|id, target, resource| {
                     self.watch(id, target, resource)
@@ -156,7 +165,6 @@ impl Shared {
             });
             parts.collect()
         };
-        let mut ask = ask;
         wanted
             .iter()
             .map(|wants| wants.as_ref().map(&mut ask).map_err(Cause::clone))

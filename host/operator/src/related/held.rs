@@ -91,6 +91,10 @@ impl Held {
             _ if self.watch.is_synced() => (BTreeSet::new(), Stand::Told),
             _ => (BTreeSet::new(), Stand::Fresh),
         };
+        if had == *interests {
+            // As after most passes: to leave a selection and join it again would look through the whole store.
+            return BTreeSet::new();
+        }
         self.remove(key);
         self.idle_since = None;
         for interest in interests {

@@ -24,11 +24,14 @@ const KIND: &str = "/apis/acme.io/v1";
 const ALL: &str = "/apis/acme.io/v1/things";
 const NS: &str = "/apis/acme.io/v1/namespaces/ns/things";
 
+/// A kind as discovery tells it: kind, plural, whether namespaced.
+type Served = (&'static str, &'static str, bool);
+const THINGS: Served = ("Thing", "things", true);
+
 /// What the server was asked and what it answers.
 #[derive(Default)]
 struct Script {
-    /// Kinds as discovery tells them: kind, plural, whether namespaced.
-    kinds: Vec<(&'static str, &'static str, bool)>,
+    kinds: Vec<Served>,
     /// Replies to the next requests of these lines; what has none is held open.
     replies: VecDeque<(String, Reply)>,
     asked: Vec<String>,
@@ -58,7 +61,7 @@ fn line(seen: &crate::cluster::scripted::Seen) -> String {
 impl Play {
     async fn new(options: RelatedOptions) -> Self {
         let script = Arc::new(Mutex::new(Script {
-            kinds: vec![("Thing", "things", true), ("World", "worlds", false)],
+            kinds: vec![THINGS, ("World", "worlds", false)],
             ..Script::default()
         }));
         let shared = script.clone();
@@ -98,6 +101,11 @@ impl Play {
     fn reply(&self, to: &str, reply: Reply) {
         let to = to.to_owned();
         self.script.lock().unwrap().replies.push_back((to, reply));
+    }
+
+    /// From now on the server serves these kinds alone.
+    fn serves(&self, kinds: &[Served]) {
+        self.script.lock().unwrap().kinds = kinds.to_vec();
     }
 
     /// Requests for objects, in order.

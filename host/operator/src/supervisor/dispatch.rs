@@ -63,13 +63,8 @@ impl Supervisor {
         let Some(entry) = self.entry(runtime, &key.object) else {
             return;
         };
-        let about = About {
-            api_version: runtime.checked.kind.api_version.clone(),
-            kind: runtime.checked.kind.kind.clone(),
-            namespace: key.object.namespace().to_owned(),
-            name: key.object.name().to_owned(),
-            uid: entry.uid().to_string(),
-        };
+        let kind = runtime.checked.kind.clone();
+        let about = About::object(kind, &key.object, entry.uid().to_string());
         let note = Note {
             type_: EventType::Warning,
             reason: "NotPassed".to_owned(),
@@ -138,11 +133,13 @@ impl Supervisor {
     }
 
     fn ended(&mut self, key: &Key, end: End) {
-        if let Some(runtime) = self
-            .names
-            .get(&key.mapping)
-            .and_then(|name| self.mappings.get_mut(name))
-        {
+        let name = self.names.get(&key.mapping);
+        if name.is_none() {
+            self.sweep.again();
+        }
+        let mut freed = false;
+        if let Some(runtime) = name.and_then(|name| self.mappings.get_mut(name)) {
+            freed = runtime.swap.ended(&key.object);
             if end.outcome == Outcome::Gone && end.wake.is_none() {
                 runtime.keys.remove(&key.object);
                 self.shop.related.forget(key);
@@ -156,13 +153,8 @@ impl Supervisor {
                 );
             }
         }
-        if let Some(name) = self.names.get(&key.mapping).cloned() {
-            if let Some(runtime) = self.mappings.get_mut(&name) {
-                runtime.swap.ended(&key.object);
-            }
+        if let (true, Some(name)) = (freed, name.cloned()) {
             self.go_on_swapping(&name);
-        } else {
-            self.sweep.again();
         }
         let finish = Finish {
             version: end.version,

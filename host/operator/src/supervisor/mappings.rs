@@ -52,9 +52,9 @@ impl Swap {
         (self.waiting, self.queued) = (all, HashSet::new());
     }
 
-    /// The pass of an object is over: its place is free.
-    pub(super) fn ended(&mut self, object: &ObjectKey) {
-        self.queued.remove(object);
+    /// The pass of an object is over: its place is free, if it had one.
+    pub(super) fn ended(&mut self, object: &ObjectKey) -> bool {
+        self.queued.remove(object)
     }
 
     /// The objects to be queued now.
@@ -189,6 +189,7 @@ impl Supervisor {
         self.drop_unused_sources();
         tracing::info!(
             mapping = name,
+            reason = "MappingRemoved",
             "the mapping was removed or moved; its finalizers are taken off in a while, unless it says `onRemove: keep` or comes back"
         );
     }

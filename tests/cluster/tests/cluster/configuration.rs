@@ -251,10 +251,8 @@ fn objects_of_a_mapping_that_is_removed_are_left_alone_until_it_comes_back() -> 
         scene.api.delete(CONFIG_MAPS, &scene.home, name).await?;
         scene
             .until("the host knows that the mapping is removed", || {
-                let removed = |line: &Value| {
-                    let message = line["message"].as_str().unwrap_or_default();
-                    message.contains("the mapping is removed") && line["mapping"] == name
-                };
+                let removed =
+                    |line: &Value| line["reason"] == "MappingRemoved" && line["mapping"] == name;
                 Ok(scene.log()?.iter().any(removed))
             })
             .await?;

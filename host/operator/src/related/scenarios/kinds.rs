@@ -5,18 +5,14 @@ use super::*;
 #[tokio::test]
 async fn a_kind_that_is_not_there_is_said_so_and_wakes_when_it_comes() {
     let mut play = Play::quick().await;
-    play.script.lock().unwrap().kinds.clear();
+    play.serves(&[]);
     assert_eq!(play.read(1, &by_name("a")).await, "NoSuchKind");
     assert_eq!(play.asked(), [""; 0]);
     play.reply(
         &format!("{NS} metadata.name=a"),
         listing(&[object("a", 10)]).silence(),
     );
-    play.script
-        .lock()
-        .unwrap()
-        .kinds
-        .push(("Thing", "things", true));
+    play.serves(&[THINGS]);
     assert_eq!(play.woken().await, [1]);
     assert_eq!(play.read(1, &by_name("a")).await, "a");
 }
@@ -27,7 +23,7 @@ async fn a_kind_that_goes_wakes_its_readers_and_again_when_it_comes_back() {
     let (reply, go) = listing(&[object("a", 10)]).wait();
     play.reply(&format!("{NS} metadata.name=a"), reply);
     assert_eq!(play.read(1, &by_name("a")).await, "a");
-    play.script.lock().unwrap().kinds.clear();
+    play.serves(&[]);
     play.reply(
         &format!("{NS} metadata.name=a"),
         Reply::json(404, "404 page not found"),
@@ -41,11 +37,7 @@ async fn a_kind_that_goes_wakes_its_readers_and_again_when_it_comes_back() {
         &format!("{NS} metadata.name=a"),
         listing(&[object("a", 60)]).silence(),
     );
-    play.script
-        .lock()
-        .unwrap()
-        .kinds
-        .push(("Thing", "things", true));
+    play.serves(&[THINGS]);
     assert_eq!(play.woken().await, [1]);
     assert_eq!(play.read(1, &by_name("a")).await, "a");
 }
