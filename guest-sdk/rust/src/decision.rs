@@ -228,6 +228,15 @@ impl Failure {
         self
     }
 
+    /// A part of the status to leave behind (RFC 7386): null removes, what is not named stays.
+    pub fn merge_status(mut self, part: &impl Serialize) -> Failure {
+        match to_json("status", part) {
+            Ok(text) => self.0.status = Some(contract::Status::Merge(text)),
+            Err(cause) => return Failure::new(FailureKind::Terminal, cause),
+        }
+        self
+    }
+
     /// A condition to leave behind.
     pub fn condition(
         mut self,

@@ -198,6 +198,21 @@ impl Apply {
         self
     }
 
+    /// The same of these characters alone.
+    pub fn generate_of(
+        mut self,
+        key: impl Into<String>,
+        length: u32,
+        alphabet: impl Into<String>,
+    ) -> Apply {
+        self.apply.generate.push(Generated {
+            key: key.into(),
+            length,
+            alphabet: Some(alphabet.into()),
+        });
+        self
+    }
+
     /// Not before the effect of that id has succeeded.
     pub fn after(mut self, id: impl Into<String>) -> Apply {
         self.after.push(id.into());
@@ -296,6 +311,14 @@ impl Need {
                 fresh,
             }),
         )
+    }
+
+    /// One more header of a `fetch`.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Need {
+        if let Source::Fetch(fetch) = &mut self.source {
+            fetch.request.headers.push((name.into(), value.into()));
+        }
+        self
     }
 
     /// In that namespace (`*`: in all that are granted); for `object` and `selected`.

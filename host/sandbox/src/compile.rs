@@ -14,7 +14,7 @@ use crate::{
 /// Stack of the thread that parses and compiles, bytes; both recurse with the depth of what they read (`wasmtime#9304`).
 pub(crate) const COMPILE_STACK: usize = 32 << 20;
 
-/// Native code for a component.
+/// Native code for a component or a core module.
 pub(crate) fn compile(
     compiler: &Compiler,
     shape: Shape,
@@ -30,9 +30,11 @@ pub(crate) fn compile(
 /// The compiler itself, on this thread.
 pub(crate) fn here(shape: Shape, component: &[u8]) -> Result<Vec<u8>, String> {
     let engine = engine::throw_away(shape).map_err(|error| error.to_string())?;
-    engine
-        .precompile_component(component)
-        .map_err(|error| format!("{error:#}"))
+    let code = match wasmparser::Parser::is_core_wasm(component) {
+        true => engine.precompile_module(component),
+        false => engine.precompile_component(component),
+    };
+    code.map_err(|error| format!("{error:#}"))
 }
 
 fn in_process(shape: Shape, budget: &Budget, component: Vec<u8>) -> Result<Vec<u8>, Refusal> {

@@ -7,10 +7,11 @@ use guesthouse_core::{
     limits::Limits,
     refusal::{Refusal, RefusalKind},
 };
-use wasmtime::{Store, component::Instance};
+use wasmtime::{Store, component};
 
 use crate::{
-    LogLine, Metering, Plugin, convert, meter,
+    LogLine, Metering, Plugin, command, convert, meter,
+    plugin::Code,
     refuse::{ended, not_opened, refuse},
     slots::Slot,
     state::State,
@@ -43,6 +44,12 @@ pub struct Used {
 /// Store handles a guest may hold at once; a Python plugin holds a few dozen.
 const MAX_HANDLES: usize = 1000;
 
+/// An instance of either door's code.
+enum Instance {
+    Contract(component::Instance),
+    Command(command::Instance),
+}
+
 /// A running instance, good for one call.
 pub struct Guest {
     // In the order in which they go: the instance before the slot it sits in.
@@ -63,8 +70,11 @@ impl Guest {
         let mut store = Store::new(&host.engine, State::new(limits));
         store.set_hostcall_fuel(usize::try_from(limits.output.0).unwrap_or(usize::MAX));
         store.set_max_component_handles(MAX_HANDLES);
-        let instance = meter::arm(&mut store, metering, limits)
-            .and_then(|()| plugin.0.exports.instantiate(&mut store));
+        let instance =
+            meter::arm(&mut store, metering, limits).and_then(|()| match &plugin.0.code {
+                Code::Contract(exports) => exports.instantiate(&mut store).map(Instance::Contract),
+                Code::Command(command) => command.instantiate(&mut store).map(Instance::Command),
+            });
         match instance {
             Ok(instance) => Ok(Self {
                 store,
@@ -89,34 +99,41 @@ impl Guest {
             )
         })?;
         self.store.data_mut().world.now = now.as_second();
-        let function = self
-            .plugin
-            .0
-            .exports
-            .handler(&mut self.store, &self.instance, verb);
-        let function =
-            function.map_err(|error| not_opened(&error, self.store.data_mut(), &self.limits))?;
-        let reply = convert::with_observation(seen, |seen| function.call(&mut self.store, (seen,)));
-        match reply {
-            Ok((reply,)) => convert::reply(reply),
-            Err(error) => Err(ended(&error, self.store.data_mut(), &self.limits)),
-        }
+        let (store, output) = (&mut self.store, self.limits.output.0);
+        let replied = match (&self.plugin.0.code, &self.instance) {
+            (Code::Contract(exports), Instance::Contract(instance)) => {
+                let function = exports.handler(store, instance, verb);
+                let function =
+                    function.map_err(|error| not_opened(&error, store.data_mut(), &self.limits))?;
+                let reply = convert::with_observation(seen, |seen| function.call(store, (seen,)));
+                reply.map(|(reply,)| convert::reply(reply))
+            }
+            (Code::Command(command), Instance::Command(instance)) => {
+                command.call(store, instance, verb, seen, output)
+            }
+            _ => return Err(two_doors()),
+        };
+        replied.unwrap_or_else(|error| Err(ended(&error, self.store.data_mut(), &self.limits)))
     }
 
     /// Asks the plugin to describe itself.
     pub(crate) fn describe(&mut self) -> Result<Descriptor, Refusal> {
         self.spend()?;
-        let function = self
-            .plugin
-            .0
-            .exports
-            .describe(&mut self.store, &self.instance);
-        let function =
-            function.map_err(|error| not_opened(&error, self.store.data_mut(), &self.limits))?;
-        match function.call(&mut self.store, ()) {
-            Ok((descriptor,)) => convert::descriptor(descriptor),
-            Err(error) => Err(ended(&error, self.store.data_mut(), &self.limits)),
-        }
+        let (store, output) = (&mut self.store, self.limits.output.0);
+        let described = match (&self.plugin.0.code, &self.instance) {
+            (Code::Contract(exports), Instance::Contract(instance)) => {
+                let function = exports.describe(store, instance);
+                let function =
+                    function.map_err(|error| not_opened(&error, store.data_mut(), &self.limits))?;
+                let described = function.call(store, ());
+                described.map(|(descriptor,)| convert::descriptor(descriptor))
+            }
+            (Code::Command(command), Instance::Command(instance)) => {
+                command.describe(store, instance, output)
+            }
+            _ => return Err(two_doors()),
+        };
+        described.unwrap_or_else(|error| Err(ended(&error, self.store.data_mut(), &self.limits)))
     }
 
     /// The result of [`Self::call`] with what the guest said and used; ends the guest.
@@ -153,4 +170,12 @@ impl Guest {
         }
         Ok(())
     }
+}
+
+/// An instance is of its own plugin's code; this says so if it ever were not.
+fn two_doors() -> Refusal {
+    refuse(
+        RefusalKind::Host,
+        "an instance of the one door's code was entered by the other",
+    )
 }

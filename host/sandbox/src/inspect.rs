@@ -7,20 +7,24 @@ use guesthouse_core::{
 };
 use wasmparser::{Encoding, Parser, Payload, Validator, WasmFeatures};
 
-use crate::refuse::refuse;
+use crate::{refuse::refuse, wasi::preview1::MODULE};
 
 /// Most functions in a module, and most bytes of one: the compiler's time grows with both. Python's interpreter loop, the
 /// largest function known, is a quarter of this.
 const MAX_FUNCTIONS: u64 = 250_000;
 const MAX_FUNCTION: usize = 1 << 20;
 
-/// What the bytes are.
-#[derive(Debug, PartialEq, Eq)]
+/// What the bytes are, and by which door they are entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// A core module with a component's types in a section: still to be made a component.
     Core,
-    /// A component.
+    /// A component that exports the contract.
     Component,
+    /// A component that exports `wasi:cli/run`.
+    ComponentCommand,
+    /// A core module that exports `_start`.
+    CoreCommand,
 }
 
 /// Names at the outermost level.
@@ -128,19 +132,32 @@ fn read(wasm: &[u8]) -> Result<Result<Names, Refusal>, wasmparser::BinaryReaderE
     Ok(Ok(names))
 }
 
+/// The contract comes first: a component may export both.
 fn component(names: &Names) -> Result<Form, Refusal> {
-    contract(&names.exports)?;
+    let form = match contract(&names.exports) {
+        Ok(()) => Form::Component,
+        Err(_) if names.exports.iter().any(|name| is_run(name)) => Form::ComponentCommand,
+        Err(refusal) => return Err(refusal),
+    };
     imports(names.imports.iter().map(String::as_str))?;
-    Ok(Form::Component)
+    Ok(form)
+}
+
+/// A core module without types is linked as it is: its own start code sets up its language's runtime, which an adapter would
+/// call into too early (Go).
+fn core_command(names: &Names) -> Result<Form, Refusal> {
+    if !names.exports.iter().any(|name| name == "_start") {
+        return Err(no_contract());
+    }
+    match names.imports.iter().find(|module| *module != MODULE) {
+        Some(module) => Err(unknown_import(module)),
+        None => Ok(Form::CoreCommand),
+    }
 }
 
 fn core(wasm: &[u8], names: &Names) -> Result<Form, Refusal> {
     if !names.typed {
-        return Err(if names.exports.iter().any(|name| name == "_start") {
-            command()
-        } else {
-            no_contract()
-        });
+        return core_command(names);
     }
     let world = wit_component::metadata::decode(wasm)
         .map_err(|error| refuse(BadModule, format!("its component-type section: {error:#}")))?
@@ -165,9 +182,7 @@ fn core(wasm: &[u8], names: &Names) -> Result<Form, Refusal> {
     )?;
     // What neither the adapter nor the component model's own names satisfy.
     let stray = names.imports.iter().find(|module| {
-        !(module.contains(':')
-            || module.starts_with(['[', '$', '_'])
-            || module.as_str() == "wasi_snapshot_preview1")
+        !(module.contains(':') || module.starts_with(['[', '$', '_']) || module.as_str() == MODULE)
     });
     match stray {
         Some(module) => Err(unknown_import(module)),
@@ -184,13 +199,7 @@ fn contract(exports: &[String]) -> Result<(), Refusal> {
         .filter_map(|name| name.strip_prefix(prefix.as_str()))
         .peekable();
     if versions.peek().is_none() {
-        return Err(
-            if exports.iter().any(|name| name.starts_with("wasi:cli/run@")) {
-                command()
-            } else {
-                no_contract()
-            },
-        );
+        return Err(no_contract());
     }
     // A plugin may bring several, for hosts of several ages.
     let versions: Vec<&str> = versions.collect();
@@ -212,6 +221,21 @@ pub(crate) fn is_contract(export: &str) -> bool {
     let version = export
         .strip_prefix(package)
         .and_then(|rest| rest.strip_prefix("/plugin@"));
+    version.is_some_and(|version| same_line(version, host))
+}
+
+/// Whether an export is the way into a command.
+pub(crate) fn is_run(export: &str) -> bool {
+    let version = export.strip_prefix("wasi:cli/run@");
+    version.is_some_and(|version| same_line(version, "0.2.0"))
+}
+
+/// Whether this host serves a contract, by package and version.
+pub(crate) fn serves(contract: &str) -> bool {
+    let (package, host) = CONTRACT.split_once('@').unwrap_or((CONTRACT, ""));
+    let version = contract
+        .strip_prefix(package)
+        .and_then(|rest| rest.strip_prefix('@'));
     version.is_some_and(|version| same_line(version, host))
 }
 
@@ -268,16 +292,7 @@ fn no_contract() -> Refusal {
     refuse(
         ContractMismatch,
         format!(
-            "the module does not export the contract {CONTRACT}; build it with an SDK or with the WIT"
-        ),
-    )
-}
-
-fn command() -> Refusal {
-    refuse(
-        Unsupported,
-        format!(
-            "the module is a command (JSON on stdin and stdout), a door this host does not have yet; build it as a component that exports {CONTRACT}"
+            "the module exports neither the contract {CONTRACT} nor a command's `_start` or `wasi:cli/run`; build it with an SDK, with the WIT, or as a program"
         ),
     )
 }

@@ -18,6 +18,7 @@
 mod bindings;
 mod cache;
 mod child;
+mod command;
 mod compile;
 mod componentize;
 mod convert;
@@ -42,7 +43,7 @@ pub use guest::{Called, Guest, Used};
 pub use guesthouse_core::contract::Verb;
 pub use load::Sandbox;
 pub use output::{Level, LogLine};
-pub use plugin::Plugin;
+pub use plugin::{Door, Plugin};
 pub use settings::{Budget, CacheAt, Compiler, Metering, Settings, Supported};
 
 /// Stack that a thread needs which calls plugins, bytes: [`Settings::stack`]'s default for the guest and as much again for

@@ -9,16 +9,18 @@ use guesthouse_core::{
     refusal::{Refusal, RefusalKind::*},
 };
 use sha2::{Digest, Sha256};
-use wasmtime::{Engine, component::Component};
+use wasmtime::{Engine, Module, component::Component};
 
 use crate::{
     Plugin, SandboxError, Settings, Supported,
     bindings::Exports,
     cache::{Cache, hex},
+    command::Command,
     compile::{self, COMPILE_STACK},
     componentize::componentize,
     engine::{self, Shape, Ticker},
     inspect::{Form, inspect},
+    plugin::Code,
     refuse::refuse,
     slots::Slots,
     wasi,
@@ -71,7 +73,7 @@ impl Sandbox {
         self.0.degraded.as_deref()
     }
 
-    /// Makes a plugin of a component, or of a core module that carries the contract's types. Compiles unless the cache has
+    /// Makes a plugin of a component, or of a core module that carries the contract's types, or of a command. Compiles unless the cache has
     /// the code, and takes a call's slot to ask for the descriptor. Works on a thread of its own.
     pub fn load(&self, wasm: &[u8]) -> Result<Plugin, Refusal> {
         std::thread::scope(|scope| {
@@ -91,26 +93,11 @@ impl Sandbox {
 fn load(host: &Arc<Shared>, wasm: &[u8]) -> Result<Plugin, Refusal> {
     let form = inspect(wasm, host.settings.max_module)?;
     let digest: [u8; 32] = Sha256::digest(wasm).into();
-    let (component, cached) = component(host, wasm, form, &digest)?;
-    let linker = wasi::link(&component)
-        .map_err(|error| refuse(Host, format!("cannot be linked: {error:#}")))?;
-    let pre = linker.instantiate_pre(&component).map_err(|error| {
-        refuse(
-            ContractMismatch,
-            format!("its imports have other types than this host's: {error:#}"),
-        )
-    })?;
-    let exports = Exports::find(&component, pre)?;
+    let (native, cached) = compiled(host, wasm, form, &digest)?;
+    let code = link(&host.engine, native, form)?;
     let name = format!("sha256:{}", hex(&digest));
-    let describe = |descriptor| {
-        Plugin::new(
-            host.clone(),
-            exports.clone(),
-            name.clone(),
-            cached,
-            descriptor,
-        )
-    };
+    let describe =
+        |descriptor| Plugin::new(host.clone(), code.clone(), name.clone(), cached, descriptor);
     let descriptor = describe(None)
         .open(&Limits::default())
         .and_then(|mut guest| guest.describe())
@@ -119,25 +106,45 @@ fn load(host: &Arc<Shared>, wasm: &[u8]) -> Result<Plugin, Refusal> {
     Ok(describe(Some(descriptor)))
 }
 
-/// The compiled component, and whether it came from the cache.
-fn component(
+/// Links compiled code with all it imports, and finds the way into it.
+fn link(engine: &Engine, native: Native, form: Form) -> Result<Code, Refusal> {
+    let component = match native {
+        Native::Module(module) => return Command::core(engine, &module).map(Code::Command),
+        Native::Component(component) => component,
+    };
+    let linker = wasi::link(&component)
+        .map_err(|error| refuse(Host, format!("cannot be linked: {error:#}")))?;
+    let pre = linker.instantiate_pre(&component).map_err(|error| {
+        refuse(
+            ContractMismatch,
+            format!("its imports have other types than this host's: {error:#}"),
+        )
+    })?;
+    match form {
+        Form::ComponentCommand => Command::component(&component, pre).map(Code::Command),
+        _ => Exports::find(&component, pre).map(Code::Contract),
+    }
+}
+
+/// The compiled code, and whether it came from the cache.
+fn compiled(
     host: &Shared,
     wasm: &[u8],
     form: Form,
     digest: &[u8; 32],
-) -> Result<(Component, bool), Refusal> {
+) -> Result<(Native, bool), Refusal> {
     if let Some(code) = host.cache.as_ref().and_then(|cache| cache.get(digest)) {
-        match native(&host.engine, &code) {
-            Ok(component) => return Ok((component, true)),
+        match native(&host.engine, form, &code) {
+            Ok(native) => return Ok((native, true)),
             Err(error) => tracing::warn!(
                 error = format!("{error:#}"),
                 "an entry of compiled code does not load, compiled anew"
             ),
         }
     }
-    let component = match form {
+    let whole = match form {
         Form::Core => componentize(wasm)?,
-        Form::Component => wasm.to_vec(),
+        _ => wasm.to_vec(),
     };
     let settings = &host.settings;
     let shape = Shape {
@@ -149,24 +156,33 @@ fn component(
             .compiling
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        compile::compile(&settings.compiler, shape, &settings.budget, component)?
+        compile::compile(&settings.compiler, shape, &settings.budget, whole)?
     };
-    let component = native(&host.engine, &code)
+    let native = native(&host.engine, form, &code)
         .map_err(|error| refuse(TooLarge, format!("does not fit in here: {error:#}")))?;
     if let Some(cache) = &host.cache {
         cache.put(digest, &code);
     }
-    Ok((component, false))
+    Ok((native, false))
+}
+
+/// Native code in this process.
+enum Native {
+    Component(Component),
+    Module(Module),
 }
 
 /// The one place where bytes become native code.
-fn native(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
-    // SAFETY: `code` is what `Engine::precompile_component` returned: either to this process just now (in a child process of
+fn native(engine: &Engine, form: Form, code: &[u8]) -> wasmtime::Result<Native> {
+    // SAFETY: `code` is what `Engine::precompile_component` or `precompile_module` returned: either to this process just now (in a child process of
     // our own program over a pipe that nobody else holds), or to a host with our key, whose keyed hash over these very bytes
     // was verified after they were read. They are copied from here, so nobody changes them afterwards.
     #[allow(unsafe_code)]
     unsafe {
-        Component::deserialize(engine, code)
+        match form {
+            Form::CoreCommand => Module::deserialize(engine, code).map(Native::Module),
+            _ => Component::deserialize(engine, code).map(Native::Component),
+        }
     }
 }
 
@@ -209,6 +225,7 @@ mod tests {
 
     fn descriptor() -> Descriptor {
         Descriptor {
+            contract: String::new(),
             name: "report-job".into(),
             version: String::new(),
             sdk: String::new(),

@@ -21,12 +21,12 @@ pub(crate) enum Stop {
     /// The clock reached four times the limit.
     #[error("wall time")]
     Wall,
-    /// The guest called `exit`.
+    /// The guest called `exit`, with 0 for success.
     #[error("exit")]
-    Exit {
-        /// With a status other than success.
-        failed: bool,
-    },
+    Exit { code: u32 },
+    /// More was written to a command's standard output than a reply may hold.
+    #[error("too much output")]
+    Output,
     /// The guest used something that is only there to satisfy its imports.
     #[error("use of {0}")]
     Used(&'static str),

@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 
 use guesthouse_core::contract::cut;
 
+use crate::meter::Stop;
+
 /// How urgent a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -54,8 +56,18 @@ pub(crate) struct Output {
     last: VecDeque<String>,
     /// The last lines begin with a panic's own first line: what follows is kept instead of what came before.
     panicking: bool,
+    /// A Go panic's own text is over; the stacks of its goroutines follow.
+    stacks: bool,
+    /// What a command wrote to its standard output.
+    reply: Option<Captured>,
     /// A Python traceback came by: its last line names the exception, and the panic of the runtime around it does not.
     traceback: bool,
+}
+
+/// A reply in the making.
+struct Captured {
+    bytes: Vec<u8>,
+    limit: usize,
 }
 
 /// A line that has not ended yet.
@@ -75,6 +87,8 @@ impl Output {
             err: Partial::default(),
             last: VecDeque::new(),
             panicking: false,
+            stacks: false,
+            reply: None,
             traceback: false,
         }
     }
@@ -93,8 +107,28 @@ impl Output {
         });
     }
 
-    /// Bytes written to a standard stream.
-    pub(crate) fn write(&mut self, stream: Stream, mut bytes: &[u8]) {
+    /// Standard output is a reply of at most so many bytes from now on, and no log.
+    pub(crate) fn capture(&mut self, limit: u64) {
+        self.reply = Some(Captured {
+            bytes: Vec::new(),
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+        });
+    }
+
+    /// What was captured.
+    pub(crate) fn captured(&mut self) -> Vec<u8> {
+        self.reply.take().map_or_else(Vec::new, |reply| reply.bytes)
+    }
+
+    /// Bytes written to a standard stream. An error is a reply over its limit.
+    pub(crate) fn write(&mut self, stream: Stream, mut bytes: &[u8]) -> Result<(), Stop> {
+        if let (Stream::Out, Some(reply)) = (stream, &mut self.reply) {
+            if reply.limit - reply.bytes.len() < bytes.len() {
+                return Err(Stop::Output);
+            }
+            reply.bytes.extend_from_slice(bytes);
+            return Ok(());
+        }
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             self.append(stream, &bytes[..end]);
             self.end_line(stream);
@@ -103,6 +137,7 @@ impl Output {
         if !bytes.is_empty() {
             self.append(stream, bytes);
         }
+        Ok(())
     }
 
     /// The end of the call: lines without an end are lines.
@@ -165,7 +200,14 @@ impl Output {
 
     fn remember(&mut self, line: &str) {
         self.traceback |= line.starts_with("Traceback (most recent call last)");
-        if line.contains("panicked at") {
+        self.stacks |= self.panicking && line.starts_with("goroutine ");
+        if self.stacks {
+            return;
+        }
+        if line.starts_with("panic: ") || line.starts_with("fatal error: ") {
+            self.panicking = true;
+            self.last.clear();
+        } else if line.contains("panicked at") {
             self.panicking = true;
             let exception = self
                 .last
@@ -213,7 +255,7 @@ mod tests {
     fn said(budget: u64, pieces: &[&str]) -> (Vec<String>, u64) {
         let mut output = Output::new(budget);
         for piece in pieces {
-            output.write(Stream::Err, piece.as_bytes());
+            output.write(Stream::Err, piece.as_bytes()).unwrap();
         }
         let (lines, dropped) = output.finish();
         (
@@ -243,9 +285,13 @@ mod tests {
     #[test]
     fn a_panics_words_survive_all_that_is_printed_around_it() {
         let mut output = Output::new(0);
-        output.write(Stream::Err, "noise\n".repeat(100).as_bytes());
-        output.write(Stream::Err, b"\nthread 'main' (1) panicked at src/lib.rs:1:2:\nboom at 0xdeadBEEF 0xyz\nnote: run with `RUST_BACKTRACE=1`\n");
-        output.write(Stream::Err, "more\n".repeat(100).as_bytes());
+        output
+            .write(Stream::Err, "noise\n".repeat(100).as_bytes())
+            .unwrap();
+        output.write(Stream::Err, b"\nthread 'main' (1) panicked at src/lib.rs:1:2:\nboom at 0xdeadBEEF 0xyz\nnote: run with `RUST_BACKTRACE=1`\n").unwrap();
+        output
+            .write(Stream::Err, "more\n".repeat(100).as_bytes())
+            .unwrap();
         let words = output.last_words();
         assert!(
             words
@@ -258,8 +304,8 @@ mod tests {
     #[test]
     fn a_python_exception_is_kept_before_the_panic_of_its_runtime() {
         let mut output = Output::new(0);
-        output.write(Stream::Err, b"Traceback (most recent call last):\n  File \"/0/app.py\", line 9, in reconcile\nRuntimeError: boom\n");
-        output.write(Stream::Err, b"\nthread '<unnamed>' (1) panicked at runtime/src/lib.rs:1293:29:\nPython function threw an unexpected exception\n");
+        output.write(Stream::Err, b"Traceback (most recent call last):\n  File \"/0/app.py\", line 9, in reconcile\nRuntimeError: boom\n").unwrap();
+        output.write(Stream::Err, b"\nthread '<unnamed>' (1) panicked at runtime/src/lib.rs:1293:29:\nPython function threw an unexpected exception\n").unwrap();
         assert_eq!(
             output.last_words(),
             "RuntimeError: boom\nthread '<unnamed>' panicked at runtime/src/lib.rs:1293:29:\nPython function threw an unexpected exception"
@@ -270,9 +316,30 @@ mod tests {
     fn without_a_panic_the_end_is_kept() {
         let mut output = Output::new(0);
         for n in 0..20 {
-            output.write(Stream::Err, format!("line {n}\n").as_bytes());
+            output
+                .write(Stream::Err, format!("line {n}\n").as_bytes())
+                .unwrap();
         }
-        output.write(Stream::Err, b"open end");
+        output.write(Stream::Err, b"open end").unwrap();
         assert!(output.last_words().ends_with("line 18\nline 19\nopen end"));
+    }
+
+    #[test]
+    fn a_go_panic_is_kept_without_the_stacks_of_its_goroutines() {
+        let mut output = Output::new(0);
+        let said = b"before\npanic: boom\n\tpanic: again\n\ngoroutine 1 [running]:\nmain.main()\n\t/x/main.go:9 +0x1d\n";
+        output.write(Stream::Err, said).unwrap();
+        assert_eq!(output.last_words(), "panic: boom\n\tpanic: again");
+    }
+
+    #[test]
+    fn a_commands_output_is_its_reply_and_has_a_limit() {
+        let mut output = Output::new(1000);
+        output.capture(5);
+        output.write(Stream::Out, b"abc").unwrap();
+        output.write(Stream::Out, b"de").unwrap();
+        assert_eq!(output.write(Stream::Out, b"f"), Err(Stop::Output));
+        assert_eq!(output.captured(), b"abcde");
+        assert!(output.finish().0.is_empty(), "a reply is no log");
     }
 }

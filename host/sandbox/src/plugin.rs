@@ -8,7 +8,7 @@ use guesthouse_core::{
     refusal::Refusal,
 };
 
-use crate::{Called, Guest, Verb, bindings::Exports, load::Shared};
+use crate::{Called, Guest, Verb, bindings::Exports, command::Command, load::Shared};
 
 /// A WebAssembly module at one digest, ready to be called. Cheap to clone.
 #[derive(Clone)]
@@ -16,22 +16,41 @@ pub struct Plugin(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) host: Arc<Shared>,
-    pub(crate) exports: Exports,
+    pub(crate) code: Code,
     digest: String,
     cached: bool,
     descriptor: Descriptor,
 }
 
+/// By what a plugin is entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// It exports the contract.
+    Contract,
+    /// It is a program that reads and writes JSON.
+    Command,
+}
+
+/// The two doors: code that is ready to be instantiated.
+#[derive(Clone)]
+pub(crate) enum Code {
+    /// Exports the contract.
+    Contract(Exports),
+    /// Reads and writes JSON.
+    Command(Command),
+}
+
 impl Plugin {
     pub(crate) fn new(
         host: Arc<Shared>,
-        exports: Exports,
+        code: Code,
         digest: String,
         cached: bool,
         descriptor: Option<Descriptor>,
     ) -> Self {
         // Only the plugin that is asked to describe itself is without, and nobody else sees that one.
         let descriptor = descriptor.unwrap_or_else(|| Descriptor {
+            contract: String::new(),
             name: String::new(),
             version: String::new(),
             sdk: String::new(),
@@ -44,7 +63,7 @@ impl Plugin {
         });
         Self(Arc::new(Inner {
             host,
-            exports,
+            code,
             digest,
             cached,
             descriptor,
@@ -59,6 +78,14 @@ impl Plugin {
     /// What the plugin says of itself.
     pub fn descriptor(&self) -> &Descriptor {
         &self.0.descriptor
+    }
+
+    /// The door it is entered by.
+    pub fn door(&self) -> Door {
+        match self.0.code {
+            Code::Contract(_) => Door::Contract,
+            Code::Command(_) => Door::Command,
+        }
     }
 
     /// Whether the code came from the cache.

@@ -86,11 +86,7 @@ fn reason(
     let root = error.root_cause().to_string();
     // The runtime keeps the type of this error to itself.
     if root.contains("fuel allocated for hostcalls") {
-        let text = format!(
-            "the plugin handed the host more than {} at once (limits.output)",
-            limits.output
-        );
-        return Ok((RefusalKind::TooLarge, text));
+        return Ok(too_large(limits));
     }
     if error
         .downcast_ref::<wasmtime::PoolConcurrencyLimitError>()
@@ -104,6 +100,14 @@ fn reason(
     Err(root)
 }
 
+fn too_large(limits: &Limits) -> (RefusalKind, String) {
+    let text = format!(
+        "the plugin handed the host more than {} at once (limits.output)",
+        limits.output
+    );
+    (RefusalKind::TooLarge, text)
+}
+
 fn stopped(stop: Stop, limits: &Limits) -> (RefusalKind, String) {
     match stop {
         // One text for both: which of them comes first is the machine's affair, and would be a write each time it changes.
@@ -115,14 +119,15 @@ fn stopped(stop: Stop, limits: &Limits) -> (RefusalKind, String) {
                 Span(limits.time.0.saturating_mul(4))
             ),
         ),
-        Stop::Exit { failed: true } => (
-            RefusalKind::Panic,
-            "the plugin ended itself with a failure instead of returning".into(),
-        ),
-        Stop::Exit { failed: false } => (
+        Stop::Exit { code: 0 } => (
             RefusalKind::Panic,
             "the plugin ended itself instead of returning".into(),
         ),
+        Stop::Exit { .. } => (
+            RefusalKind::Panic,
+            "the plugin ended itself with a failure instead of returning".into(),
+        ),
+        Stop::Output => too_large(limits),
         Stop::Used(what) => (
             RefusalKind::Trap,
             format!(

@@ -9,6 +9,10 @@ use super::{Json, Kind, Need};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Descriptor {
+    /// The contract it was written for, as in `guesthouse:reconciler@0.1.0`. Only a command says it here; that of a component
+    /// stands in its export's name.
+    #[serde(default)]
+    pub contract: String,
     /// Lower-case name, as in `report-job`.
     pub name: String,
     /// The plugin's own version (semver), for people.

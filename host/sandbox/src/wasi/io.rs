@@ -1,4 +1,5 @@
-//! Standard streams: input is at its end, output goes to the log and is never full.
+//! Standard streams: input is the observation of a command, else at its end; output goes to the log and is never full, but for a
+//! command's reply.
 
 use wasmtime::{
     Result, StoreContextMut,
@@ -6,7 +7,7 @@ use wasmtime::{
 };
 
 use super::clock::Pollable;
-use crate::{output::Stream, state::State};
+use crate::{meter::Stop, output::Stream, state::State};
 
 /// `wasi:io/streams` `input-stream`; there is only stdin.
 pub(super) struct InputStream;
@@ -19,7 +20,7 @@ pub(super) struct TerminalInput;
 /// A terminal to write to; none is ever made.
 pub(super) struct TerminalOutput;
 
-/// Bytes a guest is told it may write at once; writing more is not an error here.
+/// Bytes a guest is told it may write at once, and gets at once; writing more is not an error here.
 const PERMIT: u64 = 64 << 10;
 
 #[derive(ComponentType, Lift, Lower)]
@@ -74,9 +75,19 @@ fn input(instance: &mut LinkerInstance<'_, State>) -> Result<()> {
         "[method]input-stream.read",
         "[method]input-stream.blocking-read",
     ] {
-        instance.func_wrap(name, |_, _: (Resource<InputStream>, u64)| {
-            Ok((Done::<Vec<u8>>::Err(StreamError::Closed),))
-        })?;
+        instance.func_wrap(
+            name,
+            |mut store, (_, most): (Resource<InputStream>, u64)| {
+                let most = usize::try_from(most.min(PERMIT)).unwrap_or(0);
+                let bytes = store.data_mut().world.input.take(most).to_vec();
+                let end = bytes.is_empty() && most > 0;
+                Ok((if end {
+                    Done::Err(StreamError::Closed)
+                } else {
+                    Done::Ok(bytes)
+                },))
+            },
+        )?;
     }
     for name in [
         "[method]input-stream.skip",
@@ -104,7 +115,7 @@ fn output(instance: &mut LinkerInstance<'_, State>) -> Result<()> {
         instance.func_wrap(
             name,
             |store, (this, bytes): (Resource<OutputStream>, WasmList<u8>)| {
-                write(store, &this, &bytes);
+                write(store, &this, &bytes)?;
                 Ok((Done::Ok(()),))
             },
         )?;
@@ -145,7 +156,7 @@ fn write(
     mut store: StoreContextMut<'_, State>,
     this: &Resource<OutputStream>,
     bytes: &WasmList<u8>,
-) {
+) -> std::result::Result<(), Stop> {
     let stream = if this.rep() == ERR {
         Stream::Err
     } else {
@@ -153,6 +164,7 @@ fn write(
     };
     // Out and in again: the guest's memory and the call's data are both behind the store.
     let mut output = std::mem::replace(&mut store.data_mut().output, crate::output::Output::new(0));
-    output.write(stream, bytes.as_le_slice(&store));
+    let written = output.write(stream, bytes.as_le_slice(&store));
     store.data_mut().output = output;
+    written
 }

@@ -6,9 +6,10 @@
 //! | wall clock | the observation's `now` |
 //! | monotonic clock | 0 at the start, moved only by what the guest sleeps; a sleep returns at once |
 //! | random, hash seeds | one constant stream, the same in every call |
-//! | environment, arguments, directories | none |
-//! | stdout, stderr | lines in the log; never full |
-//! | stdin | at its end |
+//! | environment, directories | none |
+//! | arguments, stdin | the verb and the observation of a command; else none, and at its end |
+//! | stdout | the reply of a command; else as stderr |
+//! | stderr | lines in the log; never full |
 //! | files, sockets | an error the guest can handle where its type has one, else the end of the call |
 //!
 //! Each plugin is linked by the names it imports, whatever 0.2.z they carry. First everything it imports is defined as
@@ -16,6 +17,7 @@
 
 mod clock;
 mod io;
+pub(crate) mod preview1;
 mod refused;
 mod world;
 
@@ -97,7 +99,9 @@ fn environment(instance: &mut LinkerInstance<'_, State>) -> Result<()> {
     instance.func_wrap("get-environment", |_, (): ()| {
         Ok((Vec::<(String, String)>::new(),))
     })?;
-    instance.func_wrap("get-arguments", |_, (): ()| Ok((Vec::<String>::new(),)))?;
+    instance.func_wrap("get-arguments", |store, (): ()| {
+        Ok((store.data().world.arguments.clone(),))
+    })?;
     instance.func_wrap("initial-cwd", |_, (): ()| Ok((None::<String>,)))
 }
 
@@ -107,13 +111,13 @@ fn exit(instance: &mut LinkerInstance<'_, State>) -> Result<()> {
         "exit",
         |_, (status,): (std::result::Result<(), ()>,)| -> Result<()> {
             Err(Stop::Exit {
-                failed: status.is_err(),
+                code: u32::from(status.is_err()),
             }
             .into())
         },
     )?;
     instance.func_wrap("exit-with-code", |_, (code,): (u8,)| -> Result<()> {
-        Err(Stop::Exit { failed: code != 0 }.into())
+        Err(Stop::Exit { code: code.into() }.into())
     })
 }
 

@@ -13,10 +13,36 @@ pub(crate) struct World {
     pub(crate) now: i64,
     /// Nanoseconds slept.
     pub(crate) monotonic: u64,
+    /// A command's arguments; none else.
+    pub(crate) arguments: Vec<String>,
+    /// What a command finds on its standard input.
+    pub(crate) input: Input,
     random: u64,
     /// When each pollable is ready, by its number less one; number 0 is always ready. Freed numbers are taken again.
     waits: Vec<u64>,
     free: Vec<u32>,
+}
+
+/// Bytes that are read once, from the front.
+#[derive(Default)]
+pub(crate) struct Input {
+    bytes: Vec<u8>,
+    read: usize,
+}
+
+impl From<Vec<u8>> for Input {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { bytes, read: 0 }
+    }
+}
+
+impl Input {
+    /// The next bytes, at most so many; none at the end.
+    pub(super) fn take(&mut self, most: usize) -> &[u8] {
+        let from = self.read;
+        self.read = from.saturating_add(most).min(self.bytes.len());
+        &self.bytes[from..self.read]
+    }
 }
 
 impl Default for World {
@@ -24,6 +50,8 @@ impl Default for World {
         Self {
             now: 0,
             monotonic: 0,
+            arguments: Vec::new(),
+            input: Input::default(),
             random: SEED,
             waits: Vec::new(),
             free: Vec::new(),
