@@ -154,24 +154,13 @@ fn a_module_without_the_contract_is_refused() {
     text_refused_uncompiled(
         "(module)",
         ContractMismatch,
-        "does not export the contract guesthouse:reconciler@0.1.0",
+        "exports neither the contract guesthouse:reconciler@0.1.0 nor a command's `_start`",
     );
     text_refused_uncompiled(
         "(component)",
         ContractMismatch,
-        "does not export the contract",
+        "exports neither the contract",
     );
-}
-
-#[test]
-fn a_command_is_refused_by_name() {
-    text_refused_uncompiled(
-        r#"(module (func (export "_start")))"#,
-        Unsupported,
-        "is a command",
-    );
-    let run = r#"(component (instance $p) (export "wasi:cli/run@0.2.3" (instance $p)))"#;
-    text_refused_uncompiled(run, Unsupported, "is a command");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // Also in the tests' helpers.
 
+mod command;
 mod contract;
 mod limits;
 mod load;

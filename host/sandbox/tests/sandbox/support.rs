@@ -16,28 +16,37 @@ pub(crate) const NOW: &str = "2026-11-29T21:53:00Z";
 /// The guest as cargo leaves it, a core module: from the folder `GUESTHOUSE_PLUGINS`, or built once.
 pub(crate) fn wasm() -> &'static [u8] {
     static WASM: OnceLock<Vec<u8>> = OnceLock::new();
-    WASM.get_or_init(|| std::fs::read(built()).expect("the guest was built"))
+    WASM.get_or_init(|| built("sandbox_guests.wasm"))
 }
 
-fn built() -> PathBuf {
-    const FILE: &str = "sandbox_guests.wasm";
-    if let Some(folder) = std::env::var_os("GUESTHOUSE_PLUGINS") {
-        return PathBuf::from(folder).join(FILE);
-    }
+/// The program of the command door's tests, likewise.
+pub(crate) fn command() -> &'static [u8] {
+    static WASM: OnceLock<Vec<u8>> = OnceLock::new();
+    WASM.get_or_init(|| built("sandbox_command.wasm"))
+}
+
+fn built(file: &str) -> Vec<u8> {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| match std::env::var_os("GUESTHOUSE_PLUGINS") {
+        Some(folder) => folder.into(),
+        None => build(),
+    });
+    std::fs::read(folder.join(file)).expect("the guest was built")
+}
+
+fn build() -> PathBuf {
     let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     // A target folder of its own: cargo runs these tests and may hold the lock of the usual one.
     let target = root.join("target/guests");
     let status = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
         .current_dir(root)
+        .args(["build", "--quiet", "--profile", "guest"])
+        .args(["--target", "wasm32-wasip1"])
         .args([
-            "build",
-            "--quiet",
-            "--profile",
-            "guest",
-            "--target",
-            "wasm32-wasip1",
             "-p",
             "sandbox-guests",
+            "-p",
+            "sandbox-command",
             "--target-dir",
         ])
         .arg(&target)
@@ -45,9 +54,9 @@ fn built() -> PathBuf {
         .expect("cargo starts");
     assert!(
         status.success(),
-        "the guest does not build; is the target wasm32-wasip1 there? (cargo xtask setup)"
+        "the guests do not build; is the target wasm32-wasip1 there? (cargo xtask setup)"
     );
-    target.join("wasm32-wasip1/guest").join(FILE)
+    target.join("wasm32-wasip1/guest")
 }
 
 pub(crate) fn sandbox(settings: Settings) -> Sandbox {
