@@ -138,6 +138,11 @@ impl Cache {
         Some(bytes)
     }
 
+    /// Whether there is an entry, whatever it is worth.
+    pub(crate) fn holds(&self, module: &[u8; 32]) -> bool {
+        self.path(module).is_file()
+    }
+
     /// Keeps the code. A failure costs the next load a compilation and nothing else.
     pub(crate) fn put(&self, module: &[u8; 32], code: &[u8]) {
         let path = self.path(module);

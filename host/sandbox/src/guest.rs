@@ -59,22 +59,23 @@ pub struct Guest {
     metering: Metering,
     spent: bool,
     _slot: Slot,
-    plugin: Plugin,
+    code: Code,
 }
 
 impl Guest {
     pub(crate) fn open(plugin: Plugin, limits: &Limits) -> Result<Self, Refusal> {
         let host = &plugin.0.host;
+        // Before a slot is taken: bringing code back takes a while.
+        let code = plugin.code()?;
         let slot = host.slots.take();
         let metering = host.settings.metering;
         let mut store = Store::new(&host.engine, State::new(limits));
         store.set_hostcall_fuel(usize::try_from(limits.output.0).unwrap_or(usize::MAX));
         store.set_max_component_handles(MAX_HANDLES);
-        let instance =
-            meter::arm(&mut store, metering, limits).and_then(|()| match &plugin.0.code {
-                Code::Contract(exports) => exports.instantiate(&mut store).map(Instance::Contract),
-                Code::Command(command) => command.instantiate(&mut store).map(Instance::Command),
-            });
+        let instance = meter::arm(&mut store, metering, limits).and_then(|()| match &code {
+            Code::Contract(exports) => exports.instantiate(&mut store).map(Instance::Contract),
+            Code::Command(command) => command.instantiate(&mut store).map(Instance::Command),
+        });
         match instance {
             Ok(instance) => Ok(Self {
                 store,
@@ -83,7 +84,7 @@ impl Guest {
                 metering,
                 spent: false,
                 _slot: slot,
-                plugin,
+                code,
             }),
             Err(error) => Err(not_opened(&error, store.data_mut(), limits)),
         }
@@ -100,7 +101,7 @@ impl Guest {
         })?;
         self.store.data_mut().world.now = now.as_second();
         let (store, output) = (&mut self.store, self.limits.output.0);
-        let replied = match (&self.plugin.0.code, &self.instance) {
+        let replied = match (&self.code, &self.instance) {
             (Code::Contract(exports), Instance::Contract(instance)) => {
                 let function = exports.handler(store, instance, verb);
                 let function =
@@ -120,7 +121,7 @@ impl Guest {
     pub(crate) fn describe(&mut self) -> Result<Descriptor, Refusal> {
         self.spend()?;
         let (store, output) = (&mut self.store, self.limits.output.0);
-        let described = match (&self.plugin.0.code, &self.instance) {
+        let described = match (&self.code, &self.instance) {
             (Code::Contract(exports), Instance::Contract(instance)) => {
                 let function = exports.describe(store, instance);
                 let function =

@@ -36,17 +36,18 @@ struct Names {
     exports: Vec<String>,
 }
 
-/// Checks the bytes and says what they are.
-pub(crate) fn inspect(wasm: &[u8], max: u64) -> Result<Form, Refusal> {
-    if wasm.len() as u64 > max {
-        return Err(refuse(
-            TooLarge,
-            format!(
-                "the module has {} bytes, at most {max} are taken",
-                wasm.len()
-            ),
-        ));
+/// The first thing that is looked at.
+pub(crate) fn small_enough(wasm: &[u8], max: u64) -> Result<(), Refusal> {
+    if wasm.len() as u64 <= max {
+        return Ok(());
     }
+    let len = wasm.len();
+    let text = format!("the module has {len} bytes, at most {max} are taken");
+    Err(refuse(TooLarge, text))
+}
+
+/// Says what the bytes are, and that the host can link and call them.
+pub(crate) fn inspect(wasm: &[u8]) -> Result<Form, Refusal> {
     if wasm.starts_with(b"\x7fELF") || wasmtime::Engine::detect_precompiled(wasm).is_some() {
         return Err(refuse(
             Precompiled,
@@ -61,15 +62,19 @@ pub(crate) fn inspect(wasm: &[u8], max: u64) -> Result<Form, Refusal> {
     }
     let names = read(wasm)
         .map_err(|error| refuse(BadModule, format!("damaged WebAssembly: {error}")))??;
-    let form = if names.component {
-        component(&names)?
+    if names.component {
+        component(&names)
     } else {
-        core(wasm, &names)?
-    };
+        core(wasm, &names)
+    }
+}
+
+/// Checks every instruction, before a compiler sees them; bytes whose code is in the cache passed this before.
+pub(crate) fn validate(wasm: &[u8]) -> Result<(), Refusal> {
     Validator::new_with_features(features())
         .validate_all(wasm)
-        .map_err(|error| refuse(BadModule, format!("not valid here: {error}")))?;
-    Ok(form)
+        .map(|_| ())
+        .map_err(|error| refuse(BadModule, format!("not valid here: {error}")))
 }
 
 /// What the engine takes: all of WebAssembly 3 but what would let a reply depend on the machine or needs 64-bit memories.

@@ -30,6 +30,7 @@ mod meter;
 mod output;
 mod plugin;
 mod refuse;
+mod registry;
 mod settings;
 mod slots;
 mod state;
@@ -44,7 +45,8 @@ pub use guesthouse_core::contract::Verb;
 pub use load::Sandbox;
 pub use output::{Level, LogLine};
 pub use plugin::{Door, Plugin};
-pub use settings::{Budget, CacheAt, Compiler, Metering, Settings, Supported};
+pub use registry::Stats;
+pub use settings::{Budget, CacheAt, Compiler, Metering, Recall, Settings, Supported};
 
 /// Stack that a thread needs which calls plugins, bytes: [`Settings::stack`]'s default for the guest and as much again for
 /// the host's functions below it. On a smaller one, deep recursion in a guest could end the process (`wasmtime#9304`).

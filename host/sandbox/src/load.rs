@@ -1,27 +1,31 @@
 //! From bytes to a plugin: size, form and contract are checked before anything is compiled; code comes from the cache or the
 //! compiler; a plugin that cannot describe itself, or asks for what this host does not carry out, is never published.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use guesthouse_core::{
     contract::Descriptor,
     limits::Limits,
     refusal::{Refusal, RefusalKind::*},
 };
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 use wasmtime::{Engine, Module, component::Component};
 
 use crate::{
     Plugin, SandboxError, Settings, Supported,
     bindings::Exports,
-    cache::{Cache, hex},
+    cache::Cache,
     command::Command,
     compile::{self, COMPILE_STACK},
     componentize::componentize,
     engine::{self, Shape, Ticker},
-    inspect::{Form, inspect},
-    plugin::Code,
+    inspect::{Form, inspect, small_enough, validate},
+    plugin::{Code, Inner},
     refuse::refuse,
+    registry::{Digest, Registry, Stats, lock},
     slots::Slots,
     wasi,
 };
@@ -37,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) slots: Arc<Slots>,
     cache: Option<Cache>,
     degraded: Option<String>,
+    pub(crate) registry: Registry,
     /// Held by the one compilation that runs: the compiler's memory is bounded per compilation.
     compiling: Mutex<()>,
     _ticker: Ticker,
@@ -63,6 +68,7 @@ impl Sandbox {
             slots,
             cache,
             degraded,
+            registry: Registry::default(),
             compiling: Mutex::new(()),
             _ticker: ticker,
         })))
@@ -73,8 +79,22 @@ impl Sandbox {
         self.0.degraded.as_deref()
     }
 
-    /// Makes a plugin of a component, or of a core module that carries the contract's types, or of a command. Compiles unless the cache has
-    /// the code, and takes a call's slot to ask for the descriptor. Works on a thread of its own.
+    /// Gives up the native code of plugins that were not called for so long; their next call brings it back. Only of those
+    /// whose code the cache holds. How many.
+    pub fn rest(&self, idle: Duration) -> usize {
+        let cache = self.0.cache.as_ref();
+        let holds = |digest: &Digest| cache.is_some_and(|cache| cache.holds(digest));
+        self.0.registry.rest(idle, holds)
+    }
+
+    /// What is loaded, and what was done since the start.
+    pub fn stats(&self) -> Stats {
+        self.0.registry.stats()
+    }
+
+    /// Makes a plugin of a component, of a core module that carries the contract's types, or of a command; the same one for
+    /// bytes that are loaded already. Compiles unless the cache has the code, one module at a time, and takes a call's slot to
+    /// ask for the descriptor. Works on a thread of its own.
     pub fn load(&self, wasm: &[u8]) -> Result<Plugin, Refusal> {
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new()
@@ -91,19 +111,52 @@ impl Sandbox {
 }
 
 fn load(host: &Arc<Shared>, wasm: &[u8]) -> Result<Plugin, Refusal> {
-    let form = inspect(wasm, host.settings.max_module)?;
-    let digest: [u8; 32] = Sha256::digest(wasm).into();
-    let (native, cached) = compiled(host, wasm, form, &digest)?;
+    small_enough(wasm, host.settings.max_module)?;
+    let hash: Digest = Sha256::digest(wasm).into();
+    let place = host.registry.place(&hash);
+    // Held to the end: who loads the same bytes meanwhile waits, and finds them loaded.
+    let mut held = lock(&place);
+    if let Some(loaded) = held.upgrade() {
+        host.registry.counts.shared.fetch_add(1, Relaxed);
+        return Ok(Plugin(loaded));
+    }
+    let form = inspect(wasm)?;
+    let (native, cached) = compiled(host, wasm, form, &hash)?;
     let code = link(&host.engine, native, form)?;
-    let name = format!("sha256:{}", hex(&digest));
     let describe =
-        |descriptor| Plugin::new(host.clone(), code.clone(), name.clone(), cached, descriptor);
+        |descriptor| Plugin::new(host.clone(), (hash, form), code.clone(), cached, descriptor);
     let descriptor = describe(None)
         .open(&Limits::default())
         .and_then(|mut guest| guest.describe())
         .map_err(|refusal| Refusal::new(refusal.kind, format!("describe: {}", refusal.message)))?;
     check(&descriptor, &host.settings.supported)?;
-    Ok(describe(Some(descriptor)))
+    let plugin = describe(Some(descriptor));
+    *held = Arc::downgrade(&plugin.0);
+    Ok(plugin)
+}
+
+/// The native code of a plugin that gave it up.
+pub(crate) fn bring_back(plugin: &Inner) -> Result<Code, Refusal> {
+    let host = &plugin.host;
+    let code = host
+        .cache
+        .as_ref()
+        .and_then(|cache| cache.get(&plugin.hash));
+    let native = match code.map(|code| native(&host.engine, plugin.form, &code)) {
+        Some(Ok(native)) => native,
+        // Gone from the cache since: as at the first load, if somebody kept the bytes.
+        _ => {
+            let recall = host.settings.recall.as_ref();
+            let wasm = recall.and_then(|recall| recall.bytes(&plugin.hash));
+            let wasm = wasm.ok_or_else(|| {
+                let text = "its compiled code went from the cache while it was not called, and its bytes are kept nowhere; touch the plugin's source or restart the host";
+                refuse(Host, text)
+            })?;
+            compiled(host, &wasm, plugin.form, &plugin.hash)?.0
+        }
+    };
+    host.registry.counts.woken.fetch_add(1, Relaxed);
+    link(&host.engine, native, plugin.form)
 }
 
 /// Links compiled code with all it imports, and finds the way into it.
@@ -131,17 +184,21 @@ fn compiled(
     host: &Shared,
     wasm: &[u8],
     form: Form,
-    digest: &[u8; 32],
+    digest: &Digest,
 ) -> Result<(Native, bool), Refusal> {
     if let Some(code) = host.cache.as_ref().and_then(|cache| cache.get(digest)) {
         match native(&host.engine, form, &code) {
-            Ok(native) => return Ok((native, true)),
+            Ok(native) => {
+                host.registry.counts.cached.fetch_add(1, Relaxed);
+                return Ok((native, true));
+            }
             Err(error) => tracing::warn!(
                 error = format!("{error:#}"),
                 "an entry of compiled code does not load, compiled anew"
             ),
         }
     }
+    validate(wasm)?;
     let whole = match form {
         Form::Core => componentize(wasm)?,
         _ => wasm.to_vec(),
@@ -158,6 +215,7 @@ fn compiled(
             .unwrap_or_else(PoisonError::into_inner);
         compile::compile(&settings.compiler, shape, &settings.budget, whole)?
     };
+    host.registry.counts.compiled.fetch_add(1, Relaxed);
     let native = native(&host.engine, form, &code)
         .map_err(|error| refuse(TooLarge, format!("does not fit in here: {error:#}")))?;
     if let Some(cache) = &host.cache {

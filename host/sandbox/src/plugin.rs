@@ -8,7 +8,15 @@ use guesthouse_core::{
     refusal::Refusal,
 };
 
-use crate::{Called, Guest, Verb, bindings::Exports, command::Command, load::Shared};
+use crate::{
+    Called, Guest, Verb,
+    bindings::Exports,
+    cache::hex,
+    command::Command,
+    inspect::Form,
+    load::{self, Shared},
+    registry::{Digest, Resident},
+};
 
 /// A WebAssembly module at one digest, ready to be called. Cheap to clone.
 #[derive(Clone)]
@@ -16,7 +24,9 @@ pub struct Plugin(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) host: Arc<Shared>,
-    pub(crate) code: Code,
+    pub(crate) hash: Digest,
+    pub(crate) form: Form,
+    pub(crate) resident: Resident,
     digest: String,
     cached: bool,
     descriptor: Descriptor,
@@ -43,8 +53,8 @@ pub(crate) enum Code {
 impl Plugin {
     pub(crate) fn new(
         host: Arc<Shared>,
+        (hash, form): (Digest, Form),
         code: Code,
-        digest: String,
         cached: bool,
         descriptor: Option<Descriptor>,
     ) -> Self {
@@ -63,8 +73,10 @@ impl Plugin {
         });
         Self(Arc::new(Inner {
             host,
-            code,
-            digest,
+            hash,
+            form,
+            resident: Resident::new(code),
+            digest: format!("sha256:{}", hex(&hash)),
             cached,
             descriptor,
         }))
@@ -82,9 +94,9 @@ impl Plugin {
 
     /// The door it is entered by.
     pub fn door(&self) -> Door {
-        match self.0.code {
-            Code::Contract(_) => Door::Contract,
-            Code::Command(_) => Door::Command,
+        match self.0.form {
+            Form::Core | Form::Component => Door::Contract,
+            Form::CoreCommand | Form::ComponentCommand => Door::Command,
         }
     }
 
@@ -107,6 +119,11 @@ impl Plugin {
                 used: Default::default(),
             },
         }
+    }
+
+    /// The native code; brought back where it was given up.
+    pub(crate) fn code(&self) -> Result<Code, Refusal> {
+        self.0.resident.code(|| load::bring_back(&self.0))
     }
 
     /// A fresh instance, for those who measure the parts of a call. Waits for a free slot: a thread that holds one guest and

@@ -1,6 +1,8 @@
 //! How a sandbox is set up. All of it is fixed for the sandbox' life; what may differ from call to call is in `Limits`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use sha2::{Digest, Sha256};
 
 use crate::CacheKey;
 
@@ -22,6 +24,8 @@ pub struct Settings {
     pub stack: usize,
     /// How a call's time is measured.
     pub metering: Metering,
+    /// Where bytes are kept; none: nowhere.
+    pub recall: Option<Recall>,
     /// What the caller carries out beyond the bare minimum; a plugin that asks for more is refused by name.
     pub supported: Supported,
 }
@@ -36,6 +40,7 @@ impl Default for Settings {
             budget: Budget::default(),
             stack: 1 << 20,
             metering: Metering::Epoch,
+            recall: None,
             supported: Supported::default(),
         }
     }
@@ -79,6 +84,29 @@ impl Default for Budget {
             time: Duration::from_secs(120),
             memory: 2 << 30,
         }
+    }
+}
+
+/// Where a module's bytes are kept by their SHA-256, should its compiled code be gone from the cache when it is wanted back.
+#[derive(Clone)]
+pub struct Recall(Arc<Bytes>);
+
+type Bytes = dyn Fn(&[u8; 32]) -> Option<Vec<u8>> + Send + Sync;
+
+impl Recall {
+    /// By this function, which gives the bytes of that hash or none.
+    pub fn new(bytes: impl Fn(&[u8; 32]) -> Option<Vec<u8>> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(bytes))
+    }
+
+    pub(crate) fn bytes(&self, digest: &[u8; 32]) -> Option<Vec<u8>> {
+        (self.0)(digest).filter(|bytes| <[u8; 32]>::from(Sha256::digest(bytes)) == *digest)
+    }
+}
+
+impl std::fmt::Debug for Recall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Recall(…)")
     }
 }
 
