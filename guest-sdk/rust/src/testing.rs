@@ -5,6 +5,8 @@
 //! let decision = decide::<ReportJob>(&scene).unwrap();
 //! ```
 
+mod case;
+
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -15,6 +17,7 @@ use crate::contract::{
 use crate::{Reconciler, door};
 
 pub use crate::door::{Reply, describe};
+pub use case::{case, judge, observation};
 
 /// An observation in the making.
 #[derive(Clone, Debug)]

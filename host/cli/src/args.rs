@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use guesthouse_core::units::Span;
 
-use crate::{crd, drain, exit, render, run, schema};
+use crate::{crd, drain, exit, new, render, run, schema};
 
 #[derive(Parser)]
 #[command(
@@ -24,6 +24,7 @@ const EXAMPLES: &str = "\
 Examples:
   guesthouse crd --host | kubectl apply -f -          the kinds the host itself needs
   guesthouse crd plugin.wasm | kubectl apply -f -     the kinds a plugin brings
+  guesthouse new greeter --lang go                    a project for a plugin of your own
   guesthouse render plugin.wasm -f object.yaml        what would the host do?
   guesthouse run --namespace guesthouse-system        serve the mappings of a namespace
   guesthouse drain -n guesthouse-system report-jobs   let go of the objects of a removed mapping
@@ -34,6 +35,8 @@ Exit codes: 0 fine, 2 usage, 3 the tool could not work (file, cluster, network),
 enum Command {
     /// Serve the mappings of a namespace until SIGTERM.
     Run(RunArgs),
+    /// Make a project for a plugin: source, test, SDK, and what to apply.
+    New(NewArgs),
     /// Print what the host would do for an object, without a cluster.
     Render(RenderArgs),
     /// Print CustomResourceDefinitions as YAML.
@@ -65,6 +68,8 @@ pub(crate) enum SchemaOf {
     Observation,
     /// What a plugin answers.
     Decision,
+    /// What a plugin says of itself.
+    Descriptor,
     /// One key of a mappings ConfigMap.
     Mapping,
 }
@@ -223,10 +228,51 @@ pub(crate) struct DrainArgs {
     pub(crate) namespace: Option<String>,
 }
 
+/// Languages with an SDK.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Lang {
+    /// A core module, by cargo alone.
+    Rust,
+    /// A command, by the official Go.
+    Go,
+    /// A component, by npm: JavaScript or TypeScript.
+    Js,
+    /// A component, by componentize-py.
+    Python,
+    /// A command, by clang.
+    C,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  guesthouse new greeter --lang rust
+  guesthouse new nightly-backup --lang python --group acme.io
+  guesthouse new greeter --lang go --kind Greeting --dir plugins/greeter
+
+The plugin's kind is GROUP/v1 KIND. Nothing is written over: the folder must be new or empty.")]
+pub(crate) struct NewArgs {
+    /// The plugin's name, as in report-job.
+    pub(crate) name: String,
+    /// The language it is written in.
+    #[arg(short, long, value_enum)]
+    pub(crate) lang: Lang,
+    /// The kind it serves [default: the name in CamelCase].
+    #[arg(short, long)]
+    pub(crate) kind: Option<String>,
+    /// The kind's group.
+    #[arg(short, long, default_value = "example.com")]
+    pub(crate) group: String,
+    /// The folder [default: the name].
+    #[arg(short, long)]
+    pub(crate) dir: Option<PathBuf>,
+}
+
 /// Reads the command line and does what it says.
 pub(crate) fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => exit::code(run::run(&args)),
+        Command::New(args) => exit::code(new::run(&args)),
         Command::Drain(args) => exit::code(drain::run(&args)),
         Command::Render(args) => exit::code(render::run(&args)),
         Command::Crd(args) => exit::code(crd::run(&args)),

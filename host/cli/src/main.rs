@@ -4,6 +4,7 @@ mod args;
 mod crd;
 mod drain;
 mod exit;
+mod new;
 mod render;
 mod run;
 mod schema;

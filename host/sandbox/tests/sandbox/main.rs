@@ -7,5 +7,6 @@ mod contract;
 mod limits;
 mod load;
 mod refusals;
+mod registry;
 mod support;
 mod world;
