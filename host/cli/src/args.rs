@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -102,6 +102,12 @@ pub(crate) struct RunArgs {
     /// Where compiled plugins are kept [default: compiled anew at each start].
     #[arg(long, env = "GUESTHOUSE_CACHE_DIR")]
     pub(crate) cache: Option<PathBuf>,
+    /// How long a plugin is not called before its native code is given up; the next call brings it back from the cache.
+    #[arg(long, default_value = "10m", value_parser = str::parse::<Span>)]
+    pub(crate) plugin_idle: Span,
+    /// Where metrics are served, as in 127.0.0.1:9464 [default: nowhere].
+    #[arg(long, env = "GUESTHOUSE_METRICS")]
+    pub(crate) metrics: Option<SocketAddr>,
     /// A name that no other replica has at the same time; a process started under it takes over at once what an earlier
     /// one of that name left behind [default: the machine's name and something random].
     #[arg(long, env = "GUESTHOUSE_REPLICA_NAME", value_parser = replica_name)]

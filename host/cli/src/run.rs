@@ -22,6 +22,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         compiler: Some(
             std::env::current_exe().context("finding this program to compile plugins with")?,
         ),
+        plugin_idle: args.plugin_idle.duration(),
+        metrics: args.metrics,
         leases: (args.leases == OnOff::On).then(|| LeaseOptions {
             replica: args.replica_name.clone(),
             duration: Span::from_secs(args.lease_seconds.into()),

@@ -2,6 +2,7 @@
 
 use std::{
     fs::DirBuilder,
+    net::SocketAddr,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -19,6 +20,7 @@ use crate::{
     executor::Executor,
     journals::Journals,
     leases::{self, LeaseOptions},
+    metrics,
     outgoing::Outgoing,
     related::{Related, RelatedOptions},
     supervisor::{Parts, Supervisor},
@@ -42,6 +44,10 @@ pub struct HostOptions {
     pub cache: Option<PathBuf>,
     /// The program that compiles plugins as a child (`PROGRAM compile`); none: in this process.
     pub compiler: Option<PathBuf>,
+    /// How long a plugin is not called before its native code is given up; the next call brings it back from the cache.
+    pub plugin_idle: Duration,
+    /// Where metrics are served; none: nowhere.
+    pub metrics: Option<SocketAddr>,
     /// How this replica shares the mappings with others; none: it is alone and has them all.
     pub leases: Option<LeaseOptions>,
 }
@@ -56,6 +62,8 @@ impl Default for HostOptions {
             removal_grace: Span::from_secs(60),
             cache: None,
             compiler: None,
+            plugin_idle: Duration::from_secs(600),
+            metrics: None,
             leases: Some(LeaseOptions::default()),
         }
     }
@@ -79,7 +87,13 @@ pub enum HostError {
     /// The threads that plugins run on.
     #[error("threads for plugins: {0}")]
     Threads(std::io::Error),
+    /// The address of the metrics.
+    #[error("metrics: cannot listen on {0}: {1}; name a free one by --metrics")]
+    Metrics(SocketAddr, std::io::Error),
 }
+
+/// The shortest pause between two looks for plugins that nobody calls.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How long the start waits for the Leases.
 const FIRST: Duration = Duration::from_secs(2);
@@ -100,6 +114,13 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
     if let Some(why) = sandbox.degraded() {
         tracing::warn!("calls are slower than they could be: {why}");
     }
+    if let Some(address) = options.metrics {
+        let bound = metrics::serve(address, sandbox.clone())
+            .await
+            .map_err(|error| HostError::Metrics(address, error))?;
+        tracing::info!(address = %bound, "metrics are served");
+    }
+    tokio::spawn(rest(sandbox.clone(), options.plugin_idle));
     let api = Api::new(transport.clone());
     let threads = std::thread::available_parallelism().map_or(2, |n| n.get().max(2));
     let executor = Executor::start(threads).map_err(HostError::Threads)?;
@@ -151,6 +172,24 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
     });
     supervisor.run(inbox, stop).await;
     Ok(())
+}
+
+/// Lets plugins rest that nobody calls; ends with the runtime.
+async fn rest(sandbox: Arc<Sandbox>, idle: Duration) {
+    let mut looks = tokio::time::interval((idle / 10).max(LOOK));
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        let sandbox = sandbox.clone();
+        // It looks at files and gives memory back: not for a thread that others wait for.
+        let rested = tokio::task::spawn_blocking(move || sandbox.rest(idle)).await;
+        if let Ok(plugins @ 1..) = rested {
+            tracing::debug!(
+                plugins,
+                "plugins that nobody calls gave up their native code"
+            );
+        }
+    }
 }
 
 fn settings(options: &HostOptions) -> Result<Settings, SandboxError> {

@@ -16,6 +16,7 @@ mod executor;
 mod generate;
 mod host;
 mod leases;
+mod metrics;
 mod outgoing;
 mod plugins;
 mod related;
