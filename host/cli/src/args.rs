@@ -68,7 +68,7 @@ pub(crate) enum SchemaOf {
     Observation,
     /// What a plugin answers.
     Decision,
-    /// What a plugin says of itself.
+    /// What a command prints of itself.
     Descriptor,
     /// One key of a mappings ConfigMap.
     Mapping,

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use guesthouse_core::{
-    contract::{Descriptor, Observation, Reply},
+    contract::{Description, Observation, Reply},
     mapping::Mapping,
 };
 use schemars::{Schema, schema_for};
@@ -13,7 +13,7 @@ pub(crate) fn run(of: SchemaOf) -> Result<()> {
     let schema: Schema = match of {
         SchemaOf::Observation => schema_for!(Observation),
         SchemaOf::Decision => schema_for!(Reply),
-        SchemaOf::Descriptor => schema_for!(Descriptor),
+        SchemaOf::Descriptor => schema_for!(Description),
         SchemaOf::Mapping => schema_for!(Mapping),
     };
     yaml::out(&format!("{}\n", serde_json::to_string_pretty(&schema)?))

@@ -5,7 +5,10 @@
 //! message. So a program that knows nothing of the contract's failures can still say no.
 
 use guesthouse_core::{
-    contract::{CONTRACT, Cause, Descriptor, Failure, FailureKind, Observation, Reply, Verb, cut},
+    contract::{
+        CONTRACT, Cause, Description, Descriptor, Failure, FailureKind, Observation, Reply, Verb,
+        cut,
+    },
     refusal::{Refusal, RefusalKind::*},
 };
 use serde::de::DeserializeOwned;
@@ -147,15 +150,17 @@ fn described(state: &mut State, code: u32) -> Result<Descriptor, Refusal> {
     if code != 0 {
         return Err(refuse(Panic, words(state, code)));
     }
-    let descriptor: Descriptor = read(state, "a descriptor, {\"name\": …}")?;
-    let contract = &descriptor.contract;
+    let Description {
+        contract,
+        descriptor,
+    } = read(state, "{\"contract\": …, \"descriptor\": …}")?;
     if contract.is_empty() {
         let text = format!(
-            "the descriptor names no contract: put \"contract\": \"{CONTRACT}\" into it, or that of the version the plugin was written for"
+            "the plugin names no contract: print {{\"contract\": \"{CONTRACT}\", \"descriptor\": …}}, or the version it was written for"
         );
         return Err(refuse(ContractMismatch, text));
     }
-    if !inspect::serves(contract) {
+    if !inspect::serves(&contract) {
         let text = format!(
             "the plugin is written for {contract}, this host serves {CONTRACT}; use an SDK or a host of the same version"
         );

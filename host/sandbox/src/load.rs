@@ -283,7 +283,6 @@ mod tests {
 
     fn descriptor() -> Descriptor {
         Descriptor {
-            contract: String::new(),
             name: "report-job".into(),
             version: String::new(),
             sdk: String::new(),

@@ -60,7 +60,6 @@ impl Plugin {
     ) -> Self {
         // Only the plugin that is asked to describe itself is without, and nobody else sees that one.
         let descriptor = descriptor.unwrap_or_else(|| Descriptor {
-            contract: String::new(),
             name: String::new(),
             version: String::new(),
             sdk: String::new(),

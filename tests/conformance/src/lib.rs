@@ -97,7 +97,6 @@ impl Suite {
         let mut wanted: Descriptor =
             serde_json::from_str(&self.describe.to_string()).context("`describe` of the suite")?;
         let found = plugin.descriptor();
-        wanted.contract.clone_from(&found.contract);
         wanted.sdk.clone_from(&found.sdk);
         let (language, version) = found.sdk.split_once('/').unwrap_or_default();
         anyhow::ensure!(

@@ -5,14 +5,21 @@ use serde::{Deserialize, Serialize};
 
 use super::{Json, Kind, Need};
 
+/// What a command prints when it is asked to `describe` itself. A component's contract stands in its export's name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Description {
+    /// The contract it was written for, as in `guesthouse:reconciler@0.1.0`.
+    #[serde(default)]
+    pub contract: String,
+    /// What it says of itself.
+    pub descriptor: Descriptor,
+}
+
 /// Answer of `describe`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Descriptor {
-    /// The contract it was written for, as in `guesthouse:reconciler@0.1.0`. Only a command says it here; that of a component
-    /// stands in its export's name.
-    #[serde(default)]
-    pub contract: String,
     /// Lower-case name, as in `report-job`.
     pub name: String,
     /// The plugin's own version (semver), for people.

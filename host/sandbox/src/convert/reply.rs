@@ -38,7 +38,6 @@ pub(crate) fn descriptor(it: wire::Descriptor) -> Taken<Descriptor> {
         })
     });
     Ok(Descriptor {
-        contract: String::new(),
         kinds: kinds.collect::<Taken<_>>()?,
         name: it.name,
         version: it.version,

@@ -236,13 +236,14 @@ fn a_program_names_the_contract_it_is_written_for() {
         .expect("valid text")
     };
     let refusal = |text: &str| load_error(&sandbox(Settings::default()), &prints(text));
-    let Refusal { kind, message } = refusal(r#"{"name":"p","version":"1"}"#);
+    let Refusal { kind, message } = refusal(r#"{"descriptor":{"name":"p","version":"1"}}"#);
     assert_eq!(kind, ContractMismatch);
     assert!(
-        message.contains("names no contract: put \"contract\": \"guesthouse:reconciler@0.1.0\""),
+        message.contains("names no contract: print {\"contract\": \"guesthouse:reconciler@0.1.0\""),
         "{message}"
     );
-    let other = r#"{"contract":"guesthouse:reconciler@0.2.0","name":"p","version":"1"}"#;
+    let other =
+        r#"{"contract":"guesthouse:reconciler@0.2.0","descriptor":{"name":"p","version":"1"}}"#;
     let Refusal { kind, message } = refusal(other);
     assert_eq!(kind, ContractMismatch);
     assert!(

@@ -18,7 +18,8 @@ fn main() {
     std::io::stdin().read_to_string(&mut input).unwrap();
     match arguments[1].as_str() {
         "describe" => print(&json!({
-            "contract": "guesthouse:reconciler@0.1.0", "name": "command", "version": "1.0.0", "finalizes": true,
+            "contract": "guesthouse:reconciler@0.1.0",
+            "descriptor": {"name": "command", "version": "1.0.0", "finalizes": true},
         })),
         "finalize" => print(&json!({"decision": {"finalized": true}})),
         "reconcile" => obey(&arguments, &input),
