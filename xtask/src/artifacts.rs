@@ -1,5 +1,6 @@
 //! What tests, demo and benchmark run: the host's binary and the guest plugins, built by cargo.
 
+use crate::languages;
 use crate::setup::WASM_TARGET;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -77,8 +78,8 @@ pub(crate) fn crash_binary() -> Result<PathBuf> {
     Ok(aside)
 }
 
-/// Builds every guest of the workspace for WebAssembly and returns the folder of the `.wasm` files. Needs
-/// [`crate::setup::ensure_wasm_target`] first.
+/// Builds every guest of the workspace for WebAssembly and returns the folder of the `.wasm` files, which is the one of all
+/// plugins whatever they are written in. Needs [`crate::setup::ensure_wasm_target`] first.
 pub(crate) fn guest_plugins() -> Result<PathBuf> {
     let guests = guest_packages()?;
     let mut build = cargo();
@@ -87,7 +88,18 @@ pub(crate) fn guest_plugins() -> Result<PathBuf> {
         build.args(["-p", guest]);
     }
     run(&mut build)?;
-    Ok(target_dir().join(WASM_TARGET).join("guest"))
+    let built = target_dir().join(WASM_TARGET).join("guest");
+    for entry in built
+        .read_dir()
+        .with_context(|| format!("read {}", built.display()))?
+    {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if let Some(name) = name.filter(|name| name.ends_with(".wasm")) {
+            languages::keep(&path, name)?;
+        }
+    }
+    Ok(languages::plugins_dir())
 }
 
 /// What cargo tells of the workspace's members, read as far as `T` asks.

@@ -109,7 +109,10 @@ const LANGUAGES: [Language; 4] = [
         needs: &[
             ("make", "make (apt-get install make)"),
             ("cc", "a C compiler (apt-get install build-essential)"),
-            ("apt-get", "Debian's packages, which the pinned compiler for WebAssembly comes from"),
+            (
+                "apt-get",
+                "Debian's packages, which the pinned compiler for WebAssembly comes from",
+            ),
         ],
         works: &[
             Work {
@@ -137,12 +140,16 @@ const LANGUAGES: [Language; 4] = [
     },
     Language {
         name: "python",
-        needs: &[("python3", "Python 3.10 or newer with its venv module (apt-get install python3-venv)")],
+        needs: &[(
+            "python3",
+            "Python 3.10 or newer with its venv module (apt-get install python3-venv)",
+        )],
         works: &[],
     },
 ];
 
-const GO: &str = "env GOOS=wasip1 GOARCH=wasm CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags=-s -o plugin.wasm .";
+const GO: &str =
+    "GOOS=wasip1 GOARCH=wasm go build -trimpath -buildvcs=false -ldflags='-s -w' -o plugin.wasm .";
 const NPM: &str = "npm ci --no-audit --no-fund --loglevel=error";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -208,10 +215,8 @@ fn on_path(program: &str) -> bool {
 
 /// Runs one command as one would type it; what it says is shown if it fails.
 fn step(dir: &Path, command: &str) -> Result<()> {
-    let mut words = command.split(' ');
-    let program = words.next().unwrap_or_default();
-    let output = Command::new(program)
-        .args(words)
+    let output = Command::new("sh")
+        .args(["-c", command])
         .current_dir(dir)
         .output()
         .with_context(|| format!("start `{command}` in {}", dir.display()))?;
@@ -219,11 +224,15 @@ fn step(dir: &Path, command: &str) -> Result<()> {
         return Ok(());
     }
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-    bail!("`{command}` in {}: {}\n{out}{err}", dir.display(), output.status)
+    bail!(
+        "`{command}` in {}: {}\n{out}{err}",
+        dir.display(),
+        output.status
+    )
 }
 
 /// Puts a built file among the plugins: another file takes the name, so that one that is being read stays whole.
-fn keep(built: &Path, file: &str) -> Result<()> {
+pub(crate) fn keep(built: &Path, file: &str) -> Result<()> {
     let dir = plugins_dir();
     std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
     let aside = dir.join(format!("{file}.new"));
@@ -240,7 +249,11 @@ mod tests {
         for language in &LANGUAGES {
             let made: Vec<_> = language.works.iter().filter_map(|work| work.made).collect();
             let conformance = format!("conformance_{}.wasm", language.name);
-            assert!(made.iter().any(|(_, file)| *file == conformance), "{}", language.name);
+            assert!(
+                made.iter().any(|(_, file)| *file == conformance),
+                "{}",
+                language.name
+            );
             assert!(made.len() >= 2, "{} has no plugin", language.name);
             for work in language.works {
                 assert!(root().join(work.dir).is_dir(), "{}", work.dir);

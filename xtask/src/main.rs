@@ -7,8 +7,10 @@ mod artifacts;
 mod bench;
 mod chaos;
 mod cluster;
+mod conformance;
 mod demo;
 mod generate;
+mod languages;
 mod setup;
 mod test;
 mod tidy;
@@ -35,6 +37,8 @@ enum Task {
     Demo(demo::Args),
     Tidy(tidy::Args),
     Generate(generate::Args),
+    Languages(languages::Args),
+    Conformance(conformance::Args),
 }
 
 fn main() -> ExitCode {
@@ -57,5 +61,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Demo(args) => demo::run(&args),
         Task::Tidy(args) => tidy::run(&args),
         Task::Generate(args) => generate::run(&args),
+        Task::Languages(args) => languages::run(&args),
+        Task::Conformance(args) => conformance::run(&args),
     }
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: all set-up, then all tests, those on a real API server included.
 
 use crate::artifacts::{cargo, crash_binary, guest_plugins, host_binary, run as run_command};
+use crate::languages;
 use crate::setup;
 use anyhow::Result;
 use clap::Parser;
@@ -31,6 +32,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     test.args(&args.cargo_test);
     prepare(&mut test)?;
+    // Who chooses some tests of Rust wants those.
+    languages::ensure(args.cargo_test.is_empty())?;
     run_command(&mut test)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -32,9 +32,8 @@ pub(super) fn compare(language: &Language) -> Result<()> {
             continue;
         };
         let first = root().join(work.dir).join(built);
-        let [first, second] = [first, dir.join(built)].map(|path| {
-            std::fs::read(&path).with_context(|| format!("read {}", path.display()))
-        });
+        let [first, second] = [first, dir.join(built)]
+            .map(|path| std::fs::read(&path).with_context(|| format!("read {}", path.display())));
         if first? != second? {
             bail!(
                 "{file}: two builds of the same sources differ: {} in {} and in {}",

@@ -1,0 +1,5 @@
+module guesthouse.dev/guest-sdk/go
+
+go 1.26.0
+
+toolchain go1.26.8
