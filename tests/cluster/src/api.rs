@@ -39,6 +39,14 @@ pub const PROVISION_REQUESTS: Resource =
     resource("acme.io/v1", "ProvisionRequest", "provisionrequests");
 /// The kind that the decide plugin brings.
 pub const WISHES: Resource = resource("test.guesthouse.dev/v1", "Wish", "wishes");
+/// Mails of the email-request plugin.
+pub const EMAIL_REQUESTS: Resource = resource("notify.acme.io/v1", "EmailRequest", "emailrequests");
+/// Backups of the nightly-backup plugin.
+pub const NIGHTLY_BACKUPS: Resource =
+    resource("backup.acme.io/v1", "NightlyBackup", "nightlybackups");
+/// Checksums of the config-checksum plugin.
+pub const CONFIG_CHECKSUMS: Resource =
+    resource("ops.acme.io/v1", "ConfigChecksum", "configchecksums");
 /// Children of websites.
 pub const DEPLOYMENTS: Resource = resource("apps/v1", "Deployment", "deployments");
 /// Children of websites.

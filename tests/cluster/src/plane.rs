@@ -64,6 +64,20 @@ impl Plane {
         cluster.restart(component)
     }
 
+    /// Defines the kind that is committed beside a plugin, if nobody has yet; ready to be used.
+    pub(crate) async fn define_of(&self, api: &Api, plugin: &str) -> Result<()> {
+        let path = crate::artifacts::root().join(format!("plugins/{plugin}/crd.yaml"));
+        let text =
+            std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        let kind: Value =
+            serde_saphyr::from_str(&text).with_context(|| path.display().to_string())?;
+        let name = kind["metadata"]["name"].as_str().unwrap_or_default();
+        if api.find(KINDS, "", name).await?.is_none() {
+            api.create(KINDS, "", kind.clone()).await?;
+        }
+        wait_served(api, &kind).await
+    }
+
     /// The kinds of the host and of the plugins, ready to be used.
     async fn install(&self) -> Result<()> {
         let api = Api::new(&self.kubeconfig()).await?;

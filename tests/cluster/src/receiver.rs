@@ -18,6 +18,8 @@ pub struct Receiver {
 struct State {
     requests: Vec<String>,
     silent: bool,
+    /// Code and body of the next answers; 200 and `ok` before anything was said.
+    answer: Option<(u16, String)>,
 }
 
 impl Receiver {
@@ -53,6 +55,11 @@ impl Receiver {
         lock(&self.state).silent = silent;
     }
 
+    /// From now on requests are answered so.
+    pub fn answer(&self, code: u16, body: &str) {
+        lock(&self.state).answer = Some((code, body.to_owned()));
+    }
+
     /// Every request so far: head and body.
     pub fn requests(&self) -> Vec<String> {
         lock(&self.state).requests.clone()
@@ -71,17 +78,21 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 async fn serve(mut stream: TcpStream, state: &Mutex<State>) -> Result<()> {
     let request = read(&mut stream).await?;
-    let silent = {
+    let (silent, answer) = {
         let mut state = lock(state);
         state.requests.push(request);
-        state.silent
+        (state.silent, state.answer.clone())
     };
     if silent {
         // Until the client gives up.
         let _ = stream.read(&mut [0]).await?;
         return Ok(());
     }
-    let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
+    let (code, body) = answer.unwrap_or((200, "ok".to_owned()));
+    let answer = format!(
+        "HTTP/1.1 {code} Said\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
     stream.write_all(answer.as_bytes()).await?;
     Ok(stream.shutdown().await?)
 }

@@ -342,6 +342,11 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
+    /// Defines the kind that is committed beside a plugin; one test of a process may.
+    pub async fn define_of(&self, plugin: &str) -> Result<()> {
+        self.plane.define_of(&self.api, plugin).await
+    }
+
     /// kubectl, as the administrator.
     pub fn kubectl(&self) -> Command {
         self.plane.cluster().kubectl()

@@ -12,6 +12,7 @@ mod cluster {
     mod finalizers;
     mod hostile;
     mod kinds;
+    mod languages;
     mod leases;
     mod order;
     mod outage;
