@@ -5,6 +5,7 @@
 //! let decision = decide::<ReportJob>(&scene).unwrap();
 //! ```
 
+mod base64;
 mod case;
 
 use serde::de::DeserializeOwned;

@@ -4,6 +4,7 @@
 
 mod command;
 mod contract;
+mod isolation;
 mod limits;
 mod load;
 mod refusals;
