@@ -4,6 +4,7 @@
 //! measured how stands in `docs/performance.md`, whose table a full run replaces.
 
 mod environment;
+mod start;
 mod tables;
 
 use crate::artifacts::{cargo, guest_plugins, root, run as run_command, target_dir};
@@ -49,6 +50,8 @@ pub(crate) enum Part {
     Latency,
     /// Settled objects: memory.
     Idle,
+    /// A hundred mappings with plugins of their own, an object for each: time from the host's start.
+    Start,
     /// A plugin's call without cluster and host.
     Call,
 }
@@ -92,7 +95,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if wanted(Part::Call) {
         call(&built, &size, &mut results)?;
     }
-    if wanted(Part::Drain) || wanted(Part::Latency) || wanted(Part::Idle) {
+    let on_a_cluster = [Part::Drain, Part::Latency, Part::Idle, Part::Start];
+    if on_a_cluster.into_iter().any(wanted) {
         let cluster = Cluster::start(&binaries, Options::new(work.join("cluster")))?;
         let bench = Bench::new(&built, &cluster, work)?;
         bench.install()?;
@@ -103,6 +107,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         if wanted(Part::Latency) {
             bench.latency(&size, &mut results)?;
         }
+        if wanted(Part::Start) {
+            bench.start(size.rounds, &mut results)?;
+        }
+        // Last: its objects stay.
         if wanted(Part::Idle) {
             bench.idle(&size, &mut results)?;
         }
@@ -172,6 +180,8 @@ enum Who {
     Native,
     Native32,
     Host,
+    /// The host with a hundred mappings.
+    HostOfMany,
 }
 
 impl Who {
@@ -180,6 +190,17 @@ impl Who {
             Who::Native => tables::NATIVE,
             Who::Native32 => tables::NATIVE_32,
             Who::Host => tables::HOST,
+            Who::HostOfMany => tables::HOST_OF_MANY,
+        }
+    }
+}
+
+impl Who {
+    /// Where the host finds its mappings.
+    fn namespace(self) -> &'static str {
+        match self {
+            Who::HostOfMany => start::NAMESPACE,
+            _ => NAMESPACE,
         }
     }
 }
@@ -309,9 +330,9 @@ impl<'a> Bench<'a> {
             match who {
                 Who::Native => command.arg(&self.built.native),
                 Who::Native32 => command.arg(&self.built.native).env("CONCURRENCY", "32"),
-                Who::Host => command
+                Who::Host | Who::HostOfMany => command
                     .arg(&self.built.host)
-                    .args(["run", "--namespace", NAMESPACE, "--cache"])
+                    .args(["run", "--namespace", who.namespace(), "--cache"])
                     .arg(self.work.join("cache")),
             };
         }

@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The label that mirrors the phase.
+/// Objects carry the numbers below [`SHARDS`] in turn.
+const SHARD_LABEL: &str = "bench.guesthouse.dev/shard";
+const SHARDS: usize = 100;
 pub(crate) const PHASE_LABEL: &str = "workqueue.acme.io/phase";
 /// Sections of the big objects: 2.3 KB of spec in 46 small maps.
 pub(crate) const SECTIONS: usize = 4;
@@ -86,8 +89,10 @@ pub(crate) fn object(name: &str, index: usize, sections: usize, done: bool) -> S
         "metadata": {"name": name},
         "spec": spec(index, sections),
     });
+    // In turn, so that many mappings can share the objects.
+    object["metadata"]["labels"] = json!({SHARD_LABEL: (index % SHARDS).to_string()});
     if done {
-        object["metadata"]["labels"] = json!({PHASE_LABEL: "done"});
+        object["metadata"]["labels"][PHASE_LABEL] = json!("done");
     }
     object.to_string()
 }

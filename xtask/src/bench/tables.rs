@@ -14,6 +14,9 @@ pub(crate) const NATIVE_32: &str = "native, 32 at once";
 /// Ours.
 pub(crate) const HOST: &str = "guesthouse";
 
+/// Ours with a hundred mappings.
+pub(crate) const HOST_OF_MANY: &str = "guesthouse, 100 mappings";
+
 const BEGIN: &str = "<!-- bench: begin -->";
 const END: &str = "<!-- bench: end -->";
 
@@ -124,6 +127,12 @@ const DRAIN: Columns<'_> = &[
     ("first_done_s", "first done s"),
     ("writes_per_object", "writes/object"),
 ];
+const START: Columns<'_> = &[
+    ("first_done_s", "first object done s"),
+    ("seconds", "all 100 done s"),
+    ("cpu_s", "CPU s"),
+    ("peak_rss_mb", "peak RSS MB"),
+];
 const LATENCY: Columns<'_> = &[
     ("p50_ms", "p50 ms"),
     ("p99_ms", "p99 ms"),
@@ -165,6 +174,10 @@ pub(crate) fn report(results: &Results) -> String {
         );
         compare(&mut text, results, "latency", &[NATIVE, HOST], LATENCY);
     }
+    if !results.values("drain", HOST_OF_MANY, "cpu_s").is_empty() {
+        text.push_str("### Start: 100 mappings with plugins of their own, compiled code in the cache, an object each\n\n");
+        compare(&mut text, results, "drain", &[HOST_OF_MANY], START);
+    }
     if results.has("idle") {
         let _ = writeln!(
             text,
@@ -201,7 +214,8 @@ fn compare(text: &mut String, results: &Results, test: &str, names: &[&str], col
         let most = others.into_iter().fold(0.0, f64::max);
         let _ = writeln!(text, " {most:.2} |");
     }
-    for name in names.iter().filter(|name| **name != HOST) {
+    let ours = [HOST, HOST_OF_MANY];
+    for name in names.iter().filter(|name| !ours.contains(name)) {
         let _ = write!(text, "| *{HOST} / {name}* | |");
         for (column, _) in columns {
             let ratio = ratio(results, test, name, column);
