@@ -83,6 +83,7 @@ fn several_memories_are_limited_together() {
     );
 }
 
+/// adm-controller#1982: the clock runs whoever has set a limit.
 #[test]
 fn a_loop_without_end_is_a_timeout_that_names_the_limit() {
     let called = within(r#"{"do":"loop"}"#, &time(50));
@@ -116,6 +117,7 @@ fn a_sleep_takes_no_time_of_the_host() {
     );
 }
 
+/// wasmtime#9304
 #[test]
 fn recursion_is_limited_and_without_end_refused() {
     assert_eq!(status(call(r#"{"do":"deep","n":5000}"#)).0, "5000");
@@ -140,6 +142,7 @@ fn a_reply_within_the_limit_is_taken_and_over_it_too_large() {
     );
 }
 
+/// adm-controller#2016, fluvio#1246
 #[test]
 fn endless_printing_and_logging_is_cut_and_counted_and_never_an_error_of_its_own() {
     for what in ["print", "log"] {
@@ -161,6 +164,7 @@ fn endless_printing_and_logging_is_cut_and_counted_and_never_an_error_of_its_own
     }
 }
 
+/// adm-controller#2016, istio#38215, envoy#39395
 #[test]
 fn a_thousand_failing_calls_in_a_row_leave_memory_as_it_was() {
     // In a process of its own: other tests compile, which takes and gives back memory as it likes.

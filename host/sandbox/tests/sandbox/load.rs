@@ -485,6 +485,7 @@ mod cached {
         assert_eq!(folder.entries().len(), 1, "one entry, nothing left aside");
     }
 
+    /// containerd-shim-spin#79, golem#3759
     #[test]
     fn torn_flipped_and_foreign_entries_are_compiled_anew_and_replaced() {
         let folder = Folder::new();

@@ -9,6 +9,7 @@ fn check(order: &str, text: &str) {
     assert_eq!(refused(call(order)), text);
 }
 
+/// adm-controller#1210, wasmtime#4054
 #[test]
 fn a_panics_text_reaches_the_user() {
     let text = refused(call(r#"{"do":"panic"}"#));
@@ -29,6 +30,7 @@ fn a_panics_text_reaches_the_user() {
     );
 }
 
+/// istio#38215, envoy#39395
 #[test]
 fn a_panic_costs_one_call() {
     refused(call(r#"{"do":"panic"}"#));

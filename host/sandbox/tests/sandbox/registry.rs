@@ -116,3 +116,34 @@ fn code_that_went_from_the_cache_is_made_again_from_the_bytes_if_they_are_kept()
     drop(plugin);
     works(&sandbox.load(command()).unwrap());
 }
+
+/// wasmtime#14314: the compiler's contexts live as long as its engine, so each compilation has an engine of its own.
+#[test]
+fn compilations_leave_no_memory_behind() {
+    // In a process of its own: other tests take and give back memory as they like.
+    let this = std::env::current_exe().unwrap();
+    let alone = ["--exact", "registry::compilations_alone", "--ignored"];
+    let out = std::process::Command::new(this)
+        .args(alone)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success() && text.contains("1 passed"), "{text}");
+}
+
+#[test]
+#[ignore = "measures its process; started by the test above"]
+fn compilations_alone() {
+    let sandbox = sandbox(Settings::default());
+    let compile = |number: u8| {
+        // A custom section that nobody reads makes it another module.
+        let module = [command(), &[0, 3, 1, b'n', number]].concat();
+        works(&sandbox.load(&module).unwrap());
+    };
+    (0..4).for_each(compile);
+    let before = resident();
+    (4..24).for_each(compile);
+    let grown = resident().saturating_sub(before);
+    assert_eq!(sandbox.stats().compiled, 24);
+    assert!(grown < 16 << 20, "{grown} bytes more after 20 compilations");
+}

@@ -16,6 +16,8 @@ const WAYS: [(&str, &str); 8] = [
     ("huge", "TooLarge"),
 ];
 
+/// policy-server#374, adm-controller#368: one bad plugin concerns nobody else; adm-controller#1206: limits come by way of a real
+/// ConfigMap.
 #[test]
 fn a_hostile_plugin_is_refused_by_name_backs_off_and_holds_up_no_other_mapping() -> Result<()> {
     scenario("hostile", async |scene| {
@@ -39,6 +41,12 @@ fn a_hostile_plugin_is_refused_by_name_backs_off_and_holds_up_no_other_mapping()
             for part in ["mapping hostile", "plugin sha256:", &object] {
                 ensure!(told.note.contains(part), "{told:?} does not name {part}");
             }
+            let limit = match way {
+                "memory" => "192Mi (limits.memory)",
+                "loop" | "sleep" | "print" => "200ms of CPU time",
+                _ => kind,
+            };
+            ensure!(told.note.contains(limit), "{told:?} does not name {limit}");
             let refused = |echo: &Value| ready(echo)["status"] == "False";
             let echo = scene.object_is(ECHOES, way, "not ready", refused).await?;
             ensure!(ready(&echo)["reason"] == kind, "{echo}");
