@@ -418,6 +418,3 @@ fn parse(url: &Url, bytes: &[u8]) -> Result<Manifest, FetchError> {
         why: error.to_string(),
     })
 }
-
-#[cfg(test)]
-mod tests;
