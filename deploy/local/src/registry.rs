@@ -47,12 +47,20 @@ impl Registry {
     /// The password of [`Registry::USER`].
     pub const PASSWORD: &str = "let-me-in";
 
+    /// Its program, built on first use.
+    ///
+    /// # Errors
+    /// When it cannot be built.
+    pub fn locate_or_build() -> Result<PathBuf> {
+        crate::go_build::registry()
+    }
+
     /// Starts a registry, built on first use, and waits until it listens.
     ///
     /// # Errors
     /// When it cannot be built or does not start; the error names its log.
     pub fn start(options: RegistryOptions) -> Result<Self> {
-        let program = crate::go_build::registry()?;
+        let program = Self::locate_or_build()?;
         std::fs::create_dir_all(&options.dir)
             .with_context(|| format!("create {}", options.dir.display()))?;
         let ca = match options.tls {

@@ -228,15 +228,28 @@ impl fmt::Display for Source {
     }
 }
 
-/// What one mapping demands.
-#[derive(Clone, Debug, Default)]
+/// What one mapping demands; the default demands nothing.
+#[derive(Clone, Debug)]
 pub struct Demands {
+    /// What refusals call whoever demands it.
+    pub by: &'static str,
     /// The digest of the plugin's bytes.
     pub digest: Option<Digest>,
     /// The digest of the manifest it comes by.
     pub manifest: Option<Digest>,
     /// A signature by one of these; none: no signature.
     pub keys: Option<Vec<PublicKey>>,
+}
+
+impl Default for Demands {
+    fn default() -> Self {
+        Self {
+            by: "the mapping",
+            digest: None,
+            manifest: None,
+            keys: None,
+        }
+    }
 }
 
 /// Bytes that somebody sent, with what was found beside them.
@@ -356,7 +369,7 @@ pub fn admit(policy: &Policy, demands: &Demands, candidate: Candidate) -> Result
     let mut signers: Vec<&str> = Vec::new();
     for (by, keys) in [
         ("the host's policy", &policy.keys),
-        ("the mapping", &demands.keys),
+        (demands.by, &demands.keys),
     ] {
         if let Some(keys) = keys {
             let signer = signer(by, keys, &candidate)?;

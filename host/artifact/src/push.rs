@@ -132,7 +132,11 @@ fn said(error: &dyn std::error::Error, tried: &str) -> String {
 }
 
 fn config(wasm: &[u8], created: &str, digest: Digest) -> Result<Vec<u8>, String> {
-    let component = component(wasm).map_err(|why| format!("the file is no WebAssembly: {why}"))?;
+    let component = component(wasm).map_err(|why| {
+        // What was expected comes behind it, byte by byte.
+        let why = why.split(" - ").next().unwrap_or_default().to_owned();
+        format!("the file is no WebAssembly: {why}")
+    })?;
     let config = WasmConfig {
         created: created.to_owned(),
         architecture: "wasm",

@@ -1,5 +1,7 @@
 //! Registries and servers as plugins come from them: a real registry, and servers that do what a real one cannot be made to.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // Also in the tests' helpers.
+
 #[path = "artifact/hostile.rs"]
 mod hostile;
 #[path = "artifact/registry.rs"]

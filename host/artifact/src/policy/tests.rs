@@ -221,6 +221,7 @@ fn no_demand_of_a_mapping_gets_around_the_hosts_minimum() {
                     digest,
                     manifest,
                     keys: keys.clone(),
+                    ..Demands::default()
                 };
                 let candidate = Candidate {
                     source: Source::File(path.into()),

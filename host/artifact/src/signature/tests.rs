@@ -183,3 +183,39 @@ fn a_key_is_p256_in_pem_and_what_is_not_is_named() {
         );
     }
 }
+
+/// Made by cosign 3.1.3 with `--key`, `--tlog-upload=false` and `--use-signing-config=false`: `sign` in both of its forms, and
+/// `sign-blob`. That this host reads what it writes itself would show little.
+#[test]
+fn what_cosign_itself_made_counts() {
+    let pem = include_str!("cosign/cosign.pub");
+    let key = PublicKey::from_pem("cosign.pub", pem).unwrap();
+    let manifest = Digest::of(include_bytes!("cosign/manifest.json"));
+    let simple = Evidence::Simple {
+        payload: include_str!("cosign/payload.json").to_owned(),
+        signature: include_str!("cosign/payload.sig").to_owned(),
+    };
+    let bundle = Evidence::Bundle(include_str!("cosign/bundle.json").to_owned());
+    let blob = Evidence::Detached(include_str!("cosign/blob.sig").to_owned());
+    let blob_bundle = Evidence::Detached(include_str!("cosign/blob.bundle").to_owned());
+    for (evidence, manifest) in [
+        (simple, Some(&manifest)),
+        (bundle, Some(&manifest)),
+        (blob, None),
+        (blob_bundle, None),
+    ] {
+        let good = Subject {
+            bytes: b"a plugin",
+            manifest,
+        };
+        assert_eq!(evidence.refuted(&key, good), None, "{evidence:?}");
+        let other = Signer::new("other").public;
+        assert!(evidence.refuted(&other, good).is_some(), "{evidence:?}");
+        let elsewhere = Digest::of(b"other");
+        let wrong = Subject {
+            bytes: b"another plugin",
+            manifest: manifest.map(|_| &elsewhere),
+        };
+        assert!(evidence.refuted(&key, wrong).is_some(), "{evidence:?}");
+    }
+}

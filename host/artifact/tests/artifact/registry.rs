@@ -1,15 +1,12 @@
 //! On a real registry.
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use guesthouse_artifact::policy::{Candidate, Demands, Policy, Source, admit};
 use guesthouse_artifact::{
     Access, Digest, DockerConfig, Evidence, FetchError, Login, PublicKey, Reference, Registry, push,
 };
 use guesthouse_local::{Registry as Server, RegistryOptions};
-use ring::{
-    rand::SystemRandom,
-    signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair},
-};
+use oci_client::client::{ClientConfig, ClientProtocol};
+use serde_json::{Value, json};
 
 use crate::run;
 
@@ -178,78 +175,116 @@ fn a_tag_that_moves_stands_for_the_new_plugin_and_a_digest_for_the_old_one() {
     });
 }
 
-/// A signature as `cosign sign` before 3 leaves it, pushed by the library's own means.
+/// What cosign 3.1.3 left in a registry for a manifest, in both of its forms: a `.sig` tag, and a bundle that refers to the
+/// manifest. This registry has no list of referrers, so that a tag stands for it, as cosign does it there.
 #[test]
-fn a_signature_beside_a_manifest_is_found_and_counts_by_its_key() {
+fn the_signatures_that_cosign_leaves_in_a_registry_are_found_and_count() {
     run(async {
         let scene = Scene::start(false, false);
+        let artifact = Raw::new(&scene);
+        let manifest = artifact
+            .manifest("app:1", COSIGN[0], MANIFEST, &[b"{}", EMPTY])
+            .await;
         let reference = scene.reference("app:1");
-        let manifest = scene.push("app:1", &module("one")).await;
         let registry = scene.registry(&reference);
         assert_eq!(registry.signatures(&manifest).await.unwrap(), []);
-
-        let key = rcgen::KeyPair::generate().unwrap();
-        let (random, der) = (SystemRandom::new(), key.serialize_der());
-        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &der, &random);
-        let payload = format!(
-            r#"{{"critical":{{"identity":{{"docker-reference":""}},"image":{{"docker-manifest-digest":"{manifest}"}},"type":"cosign container image signature"}},"optional":null}}"#
-        );
-        let signature = pair.unwrap().sign(&random, payload.as_bytes()).unwrap();
-        let signature = BASE64_STANDARD.encode(signature);
-        push_signature(&scene, &manifest, &payload, &signature).await;
+        artifact.signatures(&manifest).await;
 
         let found = registry.signatures(&manifest).await.unwrap();
-        assert_eq!(found, [Evidence::Simple { payload, signature }]);
-        // For this manifest and by this key; the same for another manifest is worth nothing.
-        let other = Digest::of(b"other");
-        for (named, good) in [(manifest, true), (other, false)] {
+        assert_eq!(found.len(), 2, "{found:?}");
+        let pem = include_str!("../../src/signature/cosign/cosign.pub");
+        let judge = |pem: &str, evidence: &Evidence| {
             let demands = Demands {
-                keys: Some(vec![
-                    PublicKey::from_pem("k", &key.public_key_pem()).unwrap(),
-                ]),
+                keys: Some(vec![PublicKey::from_pem("k", pem).unwrap()]),
                 ..Demands::default()
             };
             let candidate = Candidate {
                 source: Source::Oci(reference.place()),
                 origin: reference.to_string(),
-                manifest: Some(named),
-                bytes: module("one"),
-                evidence: found.clone(),
+                manifest: Some(manifest),
+                bytes: EMPTY.to_vec(),
+                evidence: vec![evidence.clone()],
             };
-            let admitted = admit(&Policy::default(), &demands, candidate);
-            assert_eq!(admitted.is_ok(), good);
+            admit(&Policy::default(), &demands, candidate)
+        };
+        let other = rcgen::KeyPair::generate().unwrap().public_key_pem();
+        for evidence in &found {
+            assert!(judge(pem, evidence).is_ok(), "{evidence:?}");
+            assert!(judge(&other, evidence).is_err(), "{evidence:?}");
         }
     });
 }
 
-async fn push_signature(scene: &Scene, manifest: &Digest, payload: &str, signature: &str) {
-    use oci_client::client::{Client, ClientConfig, ClientProtocol, Config, ImageLayer};
-    let annotations = [(
-        "dev.cosignproject.cosign/signature".into(),
-        signature.to_owned(),
-    )];
-    let layer = ImageLayer::new(
-        payload.as_bytes().to_vec(),
-        "application/vnd.dev.cosign.simplesigning.v1+json".into(),
-        Some(annotations.into()),
-    );
-    let config = Config::new(
-        "{}",
-        "application/vnd.oci.image.config.v1+json".into(),
-        None,
-    );
-    let client = Client::new(ClientConfig {
-        protocol: ClientProtocol::Http,
-        ..ClientConfig::default()
-    });
-    let tag = format!(
-        "{}/app:sha256-{}.sig",
-        scene.server.address(),
-        manifest.hex()
-    );
-    let auth = oci_client::secrets::RegistryAuth::Anonymous;
-    let pushed = client
-        .push(&tag.parse().unwrap(), &[layer], config, &auth, None)
-        .await;
-    pushed.unwrap();
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+/// The plugin that was signed.
+const EMPTY: &[u8] = b"\0asm\x01\0\0\0";
+/// Its manifest, the payload, and the bundle.
+const COSIGN: [&[u8]; 3] = [
+    include_bytes!("../../src/signature/cosign/manifest.json"),
+    include_bytes!("../../src/signature/cosign/payload.json"),
+    include_bytes!("../../src/signature/cosign/bundle.json"),
+];
+
+/// Manifests as they are given.
+struct Raw<'a> {
+    scene: &'a Scene,
+    client: oci_client::Client,
+}
+
+impl<'a> Raw<'a> {
+    fn new(scene: &'a Scene) -> Self {
+        let client = oci_client::Client::new(ClientConfig {
+            protocol: ClientProtocol::Http,
+            ..ClientConfig::default()
+        });
+        Self { scene, client }
+    }
+
+    async fn manifest(&self, name: &str, text: &[u8], type_: &str, blobs: &[&[u8]]) -> Digest {
+        let at = format!("{}/{name}", self.scene.server.address());
+        let at: oci_client::Reference = at.parse().unwrap();
+        for blob in blobs {
+            let digest = Digest::of(blob).to_string();
+            let pushed = self.client.push_blob(&at, blob.to_vec(), &digest).await;
+            pushed.unwrap();
+        }
+        let type_ = type_.parse().unwrap();
+        let pushed = self
+            .client
+            .push_manifest_raw(&at, text.to_vec(), type_)
+            .await;
+        pushed.unwrap();
+        Digest::of(text)
+    }
+
+    async fn signatures(&self, manifest: &Digest) {
+        let [_, payload, bundle] = COSIGN;
+        let descriptor = |type_: &str, bytes: &[u8]| {
+            let digest = Digest::of(bytes).to_string();
+            json!({"mediaType": type_, "digest": digest, "size": bytes.len()})
+        };
+        let config = descriptor("application/vnd.oci.empty.v1+json", b"{}");
+        let with = |layer: Value| json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer]});
+        let mut signed = descriptor("application/vnd.dev.cosign.simplesigning.v1+json", payload);
+        let signature = include_str!("../../src/signature/cosign/payload.sig");
+        signed["annotations"] = json!({"dev.cosignproject.cosign/signature": signature});
+        let text = with(signed).to_string();
+        let tag = format!("app:sha256-{}.sig", manifest.hex());
+        let blobs: [&[u8]; 2] = [b"{}", payload];
+        self.manifest(&tag, text.as_bytes(), MANIFEST, &blobs).await;
+
+        let text = with(descriptor(BUNDLE, bundle)).to_string();
+        let name = format!("app@{}", Digest::of(text.as_bytes()));
+        let blobs: [&[u8]; 2] = [b"{}", bundle];
+        self.manifest(&name, text.as_bytes(), MANIFEST, &blobs)
+            .await;
+        let mut refers = descriptor(MANIFEST, text.as_bytes());
+        refers["artifactType"] = json!(BUNDLE);
+        let index = "application/vnd.oci.image.index.v1+json";
+        let list = json!({"schemaVersion": 2, "mediaType": index, "manifests": [refers]});
+        let tag = format!("app:sha256-{}", manifest.hex());
+        self.manifest(&tag, list.to_string().as_bytes(), index, &[])
+            .await;
+    }
 }
