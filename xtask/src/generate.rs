@@ -98,7 +98,7 @@ fn all() -> Result<Vec<Generated>> {
     let host = host_binary()?;
     let plugins = guest_plugins()?;
     let mut all = Vec::new();
-    for of in ["observation", "decision", "descriptor", "mapping"] {
+    for of in ["observation", "decision", "descriptor", "mapping", "policy"] {
         let schema = output(&host, &["schema", of])?;
         all.push(Generated::new(format!("docs/schemas/{of}.json"), schema));
     }

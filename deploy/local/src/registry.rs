@@ -94,6 +94,11 @@ impl Registry {
         serde_json::json!({"auths": {self.address(): entry}}).to_string()
     }
 
+    /// Where it logs every request, one a line.
+    pub fn access_log(&self) -> PathBuf {
+        self.options.dir.join("access.log")
+    }
+
     /// Ends it; content and address stay.
     pub fn stop(&mut self) {
         if let Some((mut child, watchdog)) = self.running.take() {
@@ -113,6 +118,9 @@ impl Registry {
         let (config, log) = (dir.join("config.json"), dir.join("registry.log"));
         write_file(&config, self.config(&dir)?.to_string().as_bytes(), 0o600)?;
         let file = std::fs::File::create(&log).with_context(|| log.display().to_string())?;
+        let mut access = std::fs::File::options();
+        let access = access.create(true).append(true).open(self.access_log());
+        let access = access.context("open the registry's access log")?;
         let child = Command::new(&self.program)
             .arg("serve")
             .arg(&config)
@@ -120,7 +128,7 @@ impl Registry {
             .env("OTEL_TRACES_EXPORTER", "none")
             .current_dir(&dir)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(access)
             .stderr(file)
             .process_group(0)
             .spawn()
@@ -141,7 +149,7 @@ impl Registry {
     fn config(&self, dir: &Path) -> Result<serde_json::Value> {
         let mut config = serde_json::json!({
             "version": 0.1,
-            "log": {"level": "info", "accesslog": {"disabled": true}},
+            "log": {"level": "info"},
             "storage": {"filesystem": {"rootdirectory": dir.join("content")}},
             "http": {"addr": self.address(), "secret": "of-one-process-alone"},
         });

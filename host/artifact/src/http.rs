@@ -9,7 +9,7 @@ use url::Url;
 use crate::Digest;
 
 /// Whole time of one request, its body included.
-const TIME: Duration = Duration::from_secs(120);
+const TIME: Duration = Duration::from_secs(300);
 /// Longest silence in an answer.
 const SILENCE: Duration = Duration::from_secs(20);
 /// Hops that are followed.

@@ -24,6 +24,7 @@ mod cluster {
     mod schema;
     mod selectors;
     mod settled;
+    mod sources;
     mod spec;
     mod swap;
     mod values;

@@ -242,3 +242,19 @@ fn no_demand_of_a_mapping_gets_around_the_hosts_minimum() {
     }
     assert!(admitted > 0, "the host lets nothing in at all");
 }
+
+/// A reference that cannot be read is worse than none.
+#[test]
+fn the_policy_in_the_documents_reads_and_names_every_field() {
+    let text = include_str!("../../../../docs/mapping.md");
+    let section = text.split("## What the host demands").nth(1).unwrap();
+    let block = section.split("```").nth(1).unwrap();
+    let block = block.strip_prefix("text\n").unwrap();
+    let pem = Signer::new("release").pem;
+    let read = Policy::parse(block, |_| Ok(pem.clone())).unwrap();
+    assert!(read.allows_insecure("localhost:5000").is_ok());
+    let schema = schemars::schema_for!(PolicyFile).to_value();
+    for field in schema["properties"].as_object().unwrap().keys() {
+        assert!(block.contains(&format!("{field}:")), "{field}");
+    }
+}

@@ -26,7 +26,6 @@ use guesthouse_core::{
     time::Time,
     units::Span,
 };
-use guesthouse_sandbox::{Plugin, Sandbox};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::{
@@ -37,7 +36,7 @@ use crate::{
     },
     config::Place,
     leases::{Client, Said},
-    plugins::{self, Loaded, SourceWatch},
+    plugins::{self, Good, Loaded, SourceWatch, Sources},
     related::Wake,
     worker::{Report, Shop},
 };
@@ -59,7 +58,7 @@ const DRAIN: Duration = Duration::from_secs(20);
 struct Source {
     _watch: SourceWatch,
     /// The last good version.
-    plugin: Option<Plugin>,
+    good: Option<Good>,
     /// Why the newest version is not the one that serves.
     problem: Option<String>,
     /// Whether it has been heard of at all.
@@ -77,7 +76,7 @@ pub(crate) struct Supervisor {
     namespace: String,
     transport: Transport,
     discovery: Arc<Discovery>,
-    sandbox: Arc<Sandbox>,
+    plugins: Arc<Sources>,
     shop: Arc<Shop>,
     config_watch: Watch,
     journals_synced: bool,
@@ -119,7 +118,7 @@ pub(crate) struct Parts {
     pub(crate) namespace: String,
     pub(crate) transport: Transport,
     pub(crate) discovery: Arc<Discovery>,
-    pub(crate) sandbox: Arc<Sandbox>,
+    pub(crate) plugins: Arc<Sources>,
     pub(crate) concurrency: usize,
     /// How long a mapping must be gone before its finalizers are taken off.
     pub(crate) removal_grace: Span,
@@ -164,7 +163,7 @@ impl Supervisor {
             namespace: parts.namespace,
             transport: parts.transport,
             discovery: parts.discovery,
-            sandbox: parts.sandbox,
+            plugins: parts.plugins,
             shop: Arc::new(shop(journals)),
             config_watch,
             journals_synced: false,

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use guesthouse_core::{
     contract::{Descriptor, EventType},
     limits::Limits,
-    mapping::{Breaker, CheckedMapping, Mapping, QueueFields, Retry},
+    mapping::{Breaker, CheckedMapping, Mapping, PluginSource, QueueFields, Retry},
     pass::{PluginFacts, Terms, short_digest},
     queue::{MappingId, Why},
     units::Span,
@@ -55,17 +55,21 @@ impl Supervisor {
         if !source.heard {
             return;
         }
-        let (plugin, problem) = (source.plugin.clone(), source.problem.clone());
+        let (good, problem) = (source.good.clone(), source.problem.clone());
+        let (plugin, origin) = good.map(|good| (good.plugin, good.origin)).unzip();
         let fits = plugin
             .as_ref()
             .map(|plugin| fits(plugin.descriptor(), &checked));
+        // What this very source brought last, judged by what is demanded now.
+        let last_of_source = plugin.clone().filter(|_| matches!(fits, Some(Ok(()))));
         let trouble = problem.or_else(|| fits.and_then(Result::err));
         let good = trouble.is_none();
         let (plugin, checked, broken) = match (plugin, trouble) {
             (Some(plugin), None) => (Some(plugin), checked, None),
             (_, trouble) => {
                 let why = trouble.unwrap_or_default();
-                let last = before.as_ref().and_then(|serving| serving.plugin.clone());
+                let last_of_mapping = before.as_ref().and_then(|it| it.plugin.clone());
+                let last = last_of_source.clone().or(last_of_mapping);
                 let now = match &last {
                     Some(plugin) => format!("{} serves on", short_digest(plugin.digest())),
                     None => "the mapping does not serve".to_owned(),
@@ -73,6 +77,7 @@ impl Supervisor {
                 let note = format!("mapping {name}: {why}; {now}");
                 self.tell(&place, EventType::Warning, "PluginRefused", note);
                 match (&before, last) {
+                    (_, Some(plugin)) if last_of_source.is_some() => (Some(plugin), checked, None),
                     (Some(serving), Some(plugin)) => last_good(serving, plugin, checked),
                     // Objects that are being deleted must not wait for ever in silence.
                     _ => (None, checked, Some(why)),
@@ -94,11 +99,18 @@ impl Supervisor {
             usize::try_from(checked.mapping.concurrency).unwrap_or(1),
             retry.base,
         );
-        self.put_in_force(name, before, serving, good);
+        let origin = origin.filter(|_| good);
+        self.put_in_force(name, before, serving, origin);
     }
 
-    /// `good`: what is configured now serves, and not the last good version of it.
-    fn put_in_force(&mut self, name: &str, before: Option<Serving>, serving: Serving, good: bool) {
+    /// `origin`: where it came from, if what is configured now serves and not the last good version of it.
+    fn put_in_force(
+        &mut self,
+        name: &str,
+        before: Option<Serving>,
+        serving: Serving,
+        origin: Option<String>,
+    ) {
         let covers = |terms: &Terms| {
             (
                 terms.digest.clone(),
@@ -111,10 +123,10 @@ impl Supervisor {
             .as_ref()
             .is_some_and(|before| covers(&before.terms) == covers(&serving.terms));
         let kind = kind_name(&serving.terms.mapping.kind);
-        let note = serving.plugin.as_ref().map(|plugin| {
+        let note = serving.plugin.as_ref().zip(origin).map(|(plugin, origin)| {
             let (descriptor, digest) = (plugin.descriptor(), short_digest(plugin.digest()));
             format!(
-                "mapping {name}: {} {} ({digest}) serves {kind}",
+                "mapping {name}: {} {} ({digest}) serves {kind}, from {origin}",
                 descriptor.name, descriptor.version
             )
         });
@@ -124,7 +136,7 @@ impl Supervisor {
         crash::pass("during-swap-publish");
         runtime.serving = Some(serving);
         let place = runtime.place.clone();
-        if let (true, Some(note)) = (good, note) {
+        if let Some(note) = note {
             self.tell(&place, EventType::Normal, "MappingActive", note);
         }
         match before {
@@ -176,6 +188,8 @@ impl Supervisor {
 /// What says which objects are held, and how: an edit of it concerns every object, though no plugin decides otherwise by it.
 fn held(mapping: &Mapping) -> Mapping {
     Mapping {
+        // The digest says which plugin it is.
+        plugin: PluginSource::default(),
         queue: QueueFields::default(),
         retry: Retry::default(),
         resync: Span(0),
