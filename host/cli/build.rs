@@ -1,8 +1,10 @@
 //! Gathers what `guesthouse new` writes: of each language its template, and the files of its SDK that a project brings along
 //! as long as the SDKs are not published. `guest-sdk/<language>/shipped.txt` names those; nothing else of the folder is looked
-//! at, so neither builds nor tests that lie there get into the binary.
+//! at, so neither builds nor tests that lie there get into the binary. What is the same in every language lies in
+//! `guest-sdk/template`; a language's own file of that name takes its place.
 
 use std::{
+    collections::BTreeMap,
     env, fs,
     io::{Error, Result},
     path::{Path, PathBuf},
@@ -33,11 +35,16 @@ fn main() -> Result<()> {
         {
             text += &entry(&format!("sdk/{line}"), &dir.join(line));
         }
-        let template = dir.join("template");
-        println!("cargo::rerun-if-changed={}", template.display());
-        for file in files(&template)? {
-            let name = file.strip_prefix(&template).map_err(Error::other)?;
-            text += &entry(&name.to_string_lossy(), &file);
+        let mut project = BTreeMap::new();
+        for template in [sdks.join("template"), dir.join("template")] {
+            println!("cargo::rerun-if-changed={}", template.display());
+            for file in files(&template)? {
+                let name = file.strip_prefix(&template).map_err(Error::other)?;
+                project.insert(name.to_string_lossy().into_owned(), file);
+            }
+        }
+        for (name, file) in project {
+            text += &entry(&name, &file);
         }
         text += "    ]),\n";
     }

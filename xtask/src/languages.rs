@@ -118,7 +118,7 @@ const LANGUAGES: [Language; 4] = [
             Work {
                 dir: "guest-sdk/c/tests",
                 set_up: &["sh ../wasi-cc setup"],
-                test: &["make test"],
+                test: &["make test", "make wasm"],
                 build: &[],
                 made: None,
             },

@@ -14,14 +14,11 @@ type Language = (&'static str, &'static [File]);
 
 include!(concat!(env!("OUT_DIR"), "/languages.rs"));
 
-/// What stands in templates and is replaced.
-struct Words {
-    name: String,
-    snake: String,
-    kind: String,
-    plural: String,
-    group: String,
-}
+/// The part of every README that is the same in all languages; `{{deploy}}` there stands for it.
+const DEPLOY: &str = "DEPLOY.md";
+
+/// What stands in templates and is replaced, in this order: earlier ones bring in later ones.
+struct Words(Vec<(&'static str, String)>);
 
 pub(crate) fn run(args: &NewArgs) -> Result<()> {
     let words = Words::of(args)?;
@@ -39,11 +36,13 @@ pub(crate) fn run(args: &NewArgs) -> Result<()> {
             dir.display()
         );
     }
-    for (name, bytes) in *files {
+    for (name, bytes) in files.iter().filter(|(name, _)| args.lang.writes(name)) {
         write(&dir.join(words.put_into(name)), name, bytes, &words)?;
     }
     println!("{}", dir.display());
-    let project = files.iter().filter(|(name, _)| !name.starts_with("sdk/"));
+    let project = files
+        .iter()
+        .filter(|(name, _)| !name.starts_with("sdk/") && args.lang.writes(name));
     eprintln!(
         "made a plugin in {}: {} files, and its SDK in sdk/. README.md there has the four commands: test, build, render, deploy.",
         args.lang.name(),
@@ -93,21 +92,20 @@ impl Words {
                 args.group
             );
         }
-        Ok(Self {
-            snake: name.replace('-', "_"),
-            plural: plural(&kind.to_lowercase()),
-            group: args.group.clone(),
-            kind,
-            name,
-        })
+        let mut words = args.lang.words();
+        words.extend([
+            ("{{snake}}", name.replace('-', "_")),
+            ("{{plural}}", plural(&kind.to_lowercase())),
+            ("{{group}}", args.group.clone()),
+            ("{{kind}}", kind),
+            ("{{name}}", name),
+        ]);
+        Ok(Self(words))
     }
 
     fn put_into(&self, text: &str) -> String {
-        text.replace("{{name}}", &self.name)
-            .replace("{{snake}}", &self.snake)
-            .replace("{{kind}}", &self.kind)
-            .replace("{{plural}}", &self.plural)
-            .replace("{{group}}", &self.group)
+        let put = |text: String, (word, by): &(&str, String)| text.replace(word, by);
+        self.0.iter().fold(text.to_owned(), put)
     }
 }
 
@@ -144,6 +142,61 @@ impl Lang {
             Self::Python => "python",
             Self::C => "c",
         }
+    }
+
+    /// Whether a file of the template is one of a project.
+    fn writes(self, name: &str) -> bool {
+        // In Rust the definition of the kind comes out of its types.
+        let no_definition = matches!(self, Self::Rust) && name == "crd.yaml";
+        name != DEPLOY && !no_definition
+    }
+
+    /// What differs from language to language in the steps from a built file to a cluster.
+    fn words(self) -> Vec<(&'static str, String)> {
+        let found = LANGUAGES
+            .iter()
+            .find(|(language, _)| *language == self.folder());
+        let deploy = found.and_then(|(_, files)| files.iter().find(|(name, _)| *name == DEPLOY));
+        let deploy = deploy.map(|(_, bytes)| String::from_utf8_lossy(bytes).trim_end().to_owned());
+        let file = match self {
+            Self::Rust => "target/wasm32-wasip1/release/{{snake}}.wasm",
+            Self::C => "plugin.wasm",
+            Self::Go | Self::Js | Self::Python => "{{name}}.wasm",
+        };
+        // A ConfigMap holds 1 MiB, and the host unpacks what is packed.
+        let (plugin, again) = match self {
+            Self::Rust | Self::C => (
+                config_map("{{file}}"),
+                " and repeat the line that makes the ConfigMap",
+            ),
+            Self::Go | Self::Js => (
+                format!(
+                    "zstd -q -19 -f {file} -o {{{{name}}}}.zst\n{}",
+                    config_map("{{name}}.zst")
+                ),
+                " and repeat the lines that pack it and make the ConfigMap",
+            ),
+            Self::Python => ("# (The mapping names the file.)".to_owned(), ""),
+        };
+        let time = match self {
+            Self::Python => {
+                "It has 15 MB to compile, which takes up to a minute; the host's log says when it does."
+            }
+            _ => "That takes seconds.",
+        };
+        let (crd, flag) = match self {
+            Self::Rust => ("guesthouse crd {{file}} | kubectl apply -f -", ""),
+            _ => ("kubectl apply -f crd.yaml", " --crd crd.yaml"),
+        };
+        vec![
+            ("{{deploy}}", deploy.unwrap_or_default()),
+            ("{{plugin-lines}}", plugin),
+            ("{{again}}", again.to_owned()),
+            ("{{time}}", time.to_owned()),
+            ("{{crd-line}}", crd.to_owned()),
+            ("{{crd-flag}}", flag.to_owned()),
+            ("{{file}}", file.to_owned()),
+        ]
     }
 
     fn name(self) -> &'static str {
@@ -186,6 +239,13 @@ impl Lang {
     }
 }
 
+/// The line that puts a built file into the cluster, the first time and every time.
+fn config_map(file: &str) -> String {
+    format!(
+        "kubectl create configmap {{{{name}}}}-plugin -n guesthouse-system --from-file=plugin.wasm={file} \\\n  --dry-run=client -o yaml | kubectl apply --server-side -f -"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,33 +275,27 @@ mod tests {
             let (sdk, own): (Vec<_>, Vec<_>) =
                 files.iter().partition(|(name, _)| name.starts_with("sdk/"));
             assert!(!sdk.is_empty(), "{language}");
-            assert!(own.len() <= 12, "{language}: {} files", own.len());
+            let count = own.iter().filter(|(name, _)| lang.writes(name)).count();
+            assert!(count <= 12, "{language}: {count} files");
             for wanted in ["README.md", "mapping.yaml", "sample.yaml", ".gitignore"] {
                 assert!(
                     own.iter().any(|(name, _)| *name == wanted),
                     "{language}: {wanted}"
                 );
             }
-            let words = Words {
+            let args = NewArgs {
                 name: "a-b".into(),
-                snake: "a_b".into(),
-                kind: "AB".into(),
-                plural: "abs".into(),
+                lang,
+                kind: None,
                 group: "example.com".into(),
+                dir: None,
             };
+            let words = Words::of(&args).unwrap();
             for (name, bytes) in own {
                 let text = words.put_into(std::str::from_utf8(bytes).unwrap());
-                let left = [
-                    "{{name}}",
-                    "{{kind}}",
-                    "{{plural}}",
-                    "{{group}}",
-                    "{{snake}}",
-                ];
-                assert!(
-                    !left.iter().any(|word| text.contains(word)),
-                    "{language}: {name}"
-                );
+                for (word, _) in &words.0 {
+                    assert!(!text.contains(word), "{language}: {name}: {word}");
+                }
             }
         }
     }

@@ -25,9 +25,13 @@ impl Reconciler for Greeter {
     type Config = NoConfig;
 
     fn describe() -> Plugin {
-        let kind = Crd::of::<Self>("{{group}}/v1", "{{kind}}").plural("{{plural}}");
-        Plugin::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
-            .serves(kind.with_conditions().ready_column().age_column())
+        let kind = Crd::of::<Self>("{{group}}/v1", "{{kind}}")
+            .plural("{{plural}}")
+            .column("Text", "string", ".status.text")
+            .with_conditions()
+            .ready_column()
+            .age_column();
+        Plugin::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")).serves(kind)
     }
 
     fn reconcile(seen: &Observation<Self>) -> Result<Decision<Status>, Failure> {
