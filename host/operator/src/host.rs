@@ -10,13 +10,16 @@ use std::{
 };
 
 use guesthouse_artifact::{Store, StoreError, policy::Policy};
-use guesthouse_core::units::{Bytes, Span};
+use guesthouse_core::{
+    identity::Identity,
+    units::{Bytes, Span},
+};
 use guesthouse_sandbox::{CacheAt, CacheKey, Compiler, Sandbox, SandboxError, Settings};
 
 use tokio::sync::Semaphore;
 
 use crate::{
-    cluster::{Api, Discovery, Transport, TransportError, TransportOptions},
+    cluster::{Api, Discovery, RequestError, Transport, TransportError, TransportOptions},
     crash,
     credentials::Credentials,
     events::Events,
@@ -159,6 +162,7 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
     tracing::warn!(
         "effects are made with the host's own credentials: impersonation of each mapping's serviceAccount is not built yet"
     );
+    say_if_missing(&api, &namespace).await;
     let discovery = Arc::new(Discovery::new(api.clone()));
     let outgoing = Arc::new(outgoing);
     let credentials = Arc::new(Credentials::new(api.clone(), &namespace));
@@ -197,6 +201,19 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
     });
     supervisor.run(inbox, stop).await;
     Ok(())
+}
+
+/// In a namespace that does not exist everything is empty and nothing can be written: whoever misspelt it should hear so. Whoever
+/// may not read namespaces is not told.
+async fn say_if_missing(api: &Api, namespace: &str) {
+    let read = api
+        .read(&Identity::Host, &format!("/api/v1/namespaces/{namespace}"))
+        .await;
+    if let Err(RequestError::NotFound(_)) = read {
+        tracing::error!(
+            "the namespace {namespace} does not exist, nothing is passed until it does: kubectl create namespace {namespace}"
+        );
+    }
 }
 
 /// Lets plugins rest that nobody calls; ends with the runtime.

@@ -14,6 +14,9 @@ use crate::{refuse::refuse, wasi::preview1::MODULE};
 const MAX_FUNCTIONS: u64 = 250_000;
 const MAX_FUNCTION: usize = 1 << 20;
 
+/// What a file that zstd packed begins with (RFC 8878).
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
 /// What the bytes are, and by which door they are entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -52,6 +55,12 @@ pub(crate) fn inspect(wasm: &[u8]) -> Result<Form, Refusal> {
         return Err(refuse(
             Precompiled,
             "this is compiled native code; give the WebAssembly it was made from",
+        ));
+    }
+    if wasm.starts_with(&ZSTD) {
+        return Err(refuse(
+            BadModule,
+            "this is packed by zstd: a ConfigMap may hold it like that, everybody else unpacks it first (zstd -d)",
         ));
     }
     if !wasm.starts_with(b"\0asm") {

@@ -17,7 +17,7 @@ use wasmtime::{Engine, Module, component::Component};
 use crate::{
     Plugin, SandboxError, Settings, Supported,
     bindings::Exports,
-    cache::Cache,
+    cache::{Cache, hex},
     command::Command,
     compile::{self, COMPILE_STACK},
     componentize::componentize,
@@ -198,6 +198,11 @@ fn compiled(
             ),
         }
     }
+    tracing::info!(
+        digest = hex(digest),
+        bytes = wasm.len(),
+        "compiling a plugin; the cache has no code for it"
+    );
     validate(wasm)?;
     let whole = match form {
         Form::Core => componentize(wasm)?,

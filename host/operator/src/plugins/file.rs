@@ -61,6 +61,16 @@ impl Files {
         Ok((plugin, signature))
     }
 
+    /// With the path that was tried, where the mapping's is relative to the folder the host was started in.
+    fn trouble(&self, error: &std::io::Error) -> String {
+        match std::path::absolute(&self.plugin) {
+            Ok(path) if path != self.plugin => {
+                format!("cannot be read: {}: {error}", path.display())
+            }
+            _ => format!("cannot be read: {error}"),
+        }
+    }
+
     async fn read(&self, signed: bool, loader: &Loader) -> Result<Found, std::io::Error> {
         let bytes = tokio::fs::read(&self.plugin).await?;
         let mut evidence: Vec<_> = loader.detached().into_iter().collect();
@@ -107,13 +117,13 @@ pub(super) async fn watch(path: PathBuf, mut loader: Loader) {
                             pauses.pause().await;
                         }
                     },
-                    Err(error) => loader.fail(&format!("cannot be read: {error}")),
+                    Err(error) => loader.fail(&files.trouble(&error)),
                 }
             }
             Ok(found) => last = Some(found),
             Err(error) => {
                 (taken, last) = (None, None);
-                loader.fail(&format!("cannot be read: {error}"));
+                loader.fail(&files.trouble(&error));
             }
         }
         first = false;

@@ -84,6 +84,7 @@ fn precompiled_code_is_refused() {
 fn what_is_not_webassembly_or_damaged_is_refused() {
     refused_uncompiled(b"", BadModule, "not WebAssembly");
     refused_uncompiled(b"#!/bin/sh", BadModule, "not WebAssembly");
+    refused_uncompiled(b"\x28\xb5\x2f\xfd", BadModule, "packed by zstd");
     refused_uncompiled(&wasm()[..wasm().len() / 2], BadModule, "damaged");
 }
 
