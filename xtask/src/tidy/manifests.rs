@@ -5,6 +5,7 @@ use super::source::Sources;
 use super::tree::{Package, Tree};
 
 const CORE: &str = "guesthouse-core";
+const ARTIFACT: &str = "guesthouse-artifact";
 const SANDBOX: &str = "guesthouse-sandbox";
 const OPERATOR: &str = "guesthouse-operator";
 const CLI: &str = "guesthouse";
@@ -28,9 +29,10 @@ const PURE: &[&str] = &[
 /// The one direction: each crate of the host, and those of the host it may depend on.
 const LAYERS: &[(&str, &[&str])] = &[
     (CORE, &[]),
+    (ARTIFACT, &[]),
     (SANDBOX, &[CORE]),
-    (OPERATOR, &[SANDBOX, CORE]),
-    (CLI, &[OPERATOR, SANDBOX, CORE]),
+    (OPERATOR, &[SANDBOX, CORE, ARTIFACT]),
+    (CLI, &[OPERATOR, SANDBOX, CORE, ARTIFACT]),
 ];
 
 /// What the core is made of decides what it can do.
@@ -57,7 +59,7 @@ pub(super) fn core_depends_on_pure_crates(tree: &Tree, _: &Sources) -> Vec<Findi
         .collect()
 }
 
-/// cli → operator → {sandbox, core}, sandbox → core; what runs in a guest knows nothing of the host.
+/// cli → operator → {sandbox, core, artifact}, sandbox → core; what runs in a guest knows nothing of the host.
 pub(super) fn dependencies_point_down(tree: &Tree, _: &Sources) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in &tree.packages {
@@ -84,7 +86,7 @@ pub(super) fn dependencies_point_down(tree: &Tree, _: &Sources) -> Vec<Finding> 
                     package,
                     &dependency.name,
                     what,
-                    "dependencies go one way, cli → operator → {sandbox, core} and sandbox → core, and guests know the contract alone: move the code",
+                    "dependencies go one way, cli → operator → {sandbox, core, artifact} and sandbox → core, and guests know the contract alone: move the code",
                 ));
             }
         }
@@ -159,8 +161,9 @@ mod tests {
         let mut packages = vec![
             package(CORE, "host/core", &[]),
             package(SANDBOX, "host/sandbox", &[CORE]),
-            package(OPERATOR, "host/operator", &[SANDBOX, CORE]),
-            package(CLI, "host/cli", &[OPERATOR, SANDBOX, CORE]),
+            package(ARTIFACT, "host/artifact", &[]),
+            package(OPERATOR, "host/operator", &[SANDBOX, CORE, ARTIFACT]),
+            package(CLI, "host/cli", &[OPERATOR, SANDBOX, CORE, ARTIFACT]),
             package("guesthouse-sdk", "guest-sdk/rust", &[]),
             package("report-job", "plugins/report-job", &["guesthouse-sdk"]),
             package("xtask", "xtask", &[CORE]),
@@ -174,12 +177,17 @@ mod tests {
 
         let up = vec![
             package(CORE, "host/core", &["xtask"]),
+            package(ARTIFACT, "host/artifact", &[CORE]),
             package("xtask", "xtask", &[]),
             package("report-job", "plugins/report-job", &[CORE]),
         ];
         assert_eq!(
             found(up),
-            ["host/core/Cargo.toml", "plugins/report-job/Cargo.toml"]
+            [
+                "host/core/Cargo.toml",
+                "host/artifact/Cargo.toml",
+                "plugins/report-job/Cargo.toml"
+            ]
         );
     }
 
