@@ -6,6 +6,7 @@
 
 pub mod children;
 pub mod contract;
+pub mod dry;
 pub mod grants;
 pub mod identity;
 pub mod journal;
