@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use guesthouse_core::units::Span;
 
-use crate::{crd, drain, exit, new, render, run, schema};
+use crate::{crd, drain, exit, new, render, rollback, run, schema};
 
 #[derive(Parser)]
 #[command(
@@ -27,6 +27,7 @@ Examples:
   guesthouse new greeter --lang go                    a project for a plugin of your own
   guesthouse render plugin.wasm -f object.yaml        what would the host do?
   guesthouse run --namespace guesthouse-system        serve the mappings of a namespace
+  guesthouse rollback -n guesthouse-system report-jobs   have the version before serve again
   guesthouse drain -n guesthouse-system report-jobs   let go of the objects of a removed mapping
 
 Exit codes: 0 fine, 2 usage, 3 the tool could not work (file, cluster, network), 4 the plugin was refused.";
@@ -39,6 +40,8 @@ enum Command {
     New(NewArgs),
     /// Print what the host would do for an object, without a cluster.
     Render(RenderArgs),
+    /// Have an older version of a mapping's plugin serve again.
+    Rollback(RollbackArgs),
     /// Print CustomResourceDefinitions as YAML.
     Crd(CrdArgs),
     /// Print a JSON Schema of the contract or of a mapping.
@@ -200,7 +203,7 @@ pub(crate) struct RenderArgs {
 #[command(after_help = "\
 Examples:
   guesthouse crd plugin.wasm | kubectl apply -f -
-  guesthouse crd --host > journals.yaml")]
+  guesthouse crd --host | kubectl apply -f -")]
 pub(crate) struct CrdArgs {
     /// The plugin's WebAssembly file.
     #[arg(required_unless_present = "host", conflicts_with = "host")]
@@ -274,6 +277,31 @@ pub(crate) struct NewArgs {
     pub(crate) dir: Option<PathBuf>,
 }
 
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl get mappings -n guesthouse-system                               what serves?
+  kubectl get mapping report-jobs -n guesthouse-system -o yaml            what did? (status.history)
+  guesthouse rollback -n guesthouse-system report-jobs                    the version before
+  guesthouse rollback -n guesthouse-system report-jobs --to sha256:0123456789ab
+  guesthouse rollback -n guesthouse-system report-jobs --undo             what the source brings
+
+It is an annotation on the mapping's ConfigMap (pin.guesthouse.dev/report-jobs), so it lasts until --undo.
+The version's bytes come from the host's memory or from the store in its cache folder.")]
+pub(crate) struct RollbackArgs {
+    /// The mapping.
+    pub(crate) mapping: String,
+    /// The version, by its digest or by as much of it as tables show [default: the one that served before].
+    #[arg(long, conflicts_with = "undo")]
+    pub(crate) to: Option<String>,
+    /// Let the newest version of the source serve again.
+    #[arg(long)]
+    pub(crate) undo: bool,
+    /// Namespace of the host, where the mappings lie [default: the kubeconfig's].
+    #[arg(short, long, env = "GUESTHOUSE_NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+}
+
 /// Reads the command line and does what it says.
 pub(crate) fn main() -> ExitCode {
     match Cli::parse().command {
@@ -281,6 +309,7 @@ pub(crate) fn main() -> ExitCode {
         Command::New(args) => exit::code(new::run(&args)),
         Command::Drain(args) => exit::code(drain::run(&args)),
         Command::Render(args) => exit::code(render::run(&args)),
+        Command::Rollback(args) => exit::code(rollback::run(&args)),
         Command::Crd(args) => exit::code(crd::run(&args)),
         Command::Schema { of } => exit::code(schema::run(of)),
         #[cfg(feature = "crash-points")]

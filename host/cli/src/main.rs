@@ -6,6 +6,7 @@ mod drain;
 mod exit;
 mod new;
 mod render;
+mod rollback;
 mod run;
 mod schema;
 mod yaml;

@@ -12,6 +12,7 @@ pub mod identity;
 pub mod journal;
 pub mod keys;
 pub mod lease;
+pub mod life;
 pub mod limits;
 pub mod mapping;
 pub mod needs;

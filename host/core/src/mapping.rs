@@ -4,12 +4,14 @@
 //! valid ones, and a mapping that does not read as a whole is not read at all, so the last good one stays.
 
 mod checked;
+mod rollout;
 
 use std::{collections::BTreeMap, fmt};
 
 pub use checked::{
     CheckedMapping, MappingError, is_dns_label, is_dns_subdomain, is_own_kind, name_of_key,
 };
+pub use rollout::{OnDifference, ReturnAfter, Rollout};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +80,9 @@ pub struct Mapping {
     /// Whether decisions are carried out.
     #[serde(default)]
     pub mode: MappingMode,
+    /// How another version of the plugin takes over.
+    #[serde(default)]
+    pub rollout: Rollout,
 }
 
 /// Whether decisions are carried out.

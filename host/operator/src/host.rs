@@ -20,9 +20,11 @@ use crate::{
     executor::Executor,
     journals::Journals,
     leases::{self, LeaseOptions},
+    mapping_objects::MappingObjects,
     metrics,
     outgoing::Outgoing,
     related::{Related, RelatedOptions},
+    shelf::Shelf,
     supervisor::{Parts, Supervisor},
     worker::Shop,
 };
@@ -159,6 +161,8 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
         removal_grace: options.removal_grace,
         transport,
         sandbox,
+        shelf: Shelf::open(options.cache.as_deref()),
+        mapping_objects: MappingObjects::new(api.clone(), &namespace),
         wakes,
     };
     let (supervisor, inbox) = Supervisor::new(parts, |watch| Shop {

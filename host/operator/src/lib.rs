@@ -6,6 +6,7 @@
 pub mod cluster;
 pub mod crash;
 pub mod journals;
+pub mod mapping_objects;
 
 mod clock;
 mod config;
@@ -20,6 +21,8 @@ mod metrics;
 mod outgoing;
 mod plugins;
 mod related;
+mod rollback;
+mod shelf;
 mod supervisor;
 mod sweeper;
 mod trace;
@@ -27,4 +30,5 @@ mod worker;
 
 pub use host::{HostError, HostOptions, run};
 pub use leases::LeaseOptions;
+pub use rollback::{RollbackError, RolledBack, To, rollback};
 pub use sweeper::{Drained, Released, drain};

@@ -23,7 +23,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::cluster::{Event, Resource, Scope, Transport, Watch, WatchId, WatchOptions};
+use crate::{
+    cluster::{Event, Resource, Scope, Transport, Watch, WatchId, WatchOptions},
+    shelf::Shelf,
+};
 
 /// Largest file that is read at all, bytes.
 const MAX_FILE: u64 = 64 << 20;
@@ -49,6 +52,7 @@ impl Drop for SourceWatch {
 pub(crate) fn watch(
     source: &PluginSource,
     sandbox: Arc<Sandbox>,
+    shelf: Shelf,
     transport: &Transport,
     namespace: &str,
     loaded: UnboundedSender<Loaded>,
@@ -56,6 +60,7 @@ pub(crate) fn watch(
     let loader = Loader {
         source: source.clone(),
         sandbox,
+        shelf,
         loaded,
     };
     SourceWatch(match source {
@@ -72,14 +77,16 @@ pub(crate) fn watch(
 struct Loader {
     source: PluginSource,
     sandbox: Arc<Sandbox>,
+    shelf: Shelf,
     loaded: UnboundedSender<Loaded>,
 }
 
 impl Loader {
     async fn load(&self, bytes: Vec<u8>) {
-        let sandbox = self.sandbox.clone();
+        let (sandbox, shelf) = (self.sandbox.clone(), self.shelf.clone());
         // Compiling takes seconds of CPU: never on a thread that others wait for.
-        let result = tokio::task::spawn_blocking(move || sandbox.load(&bytes)).await;
+        let load = move || sandbox.load(&bytes).inspect(|_| shelf.keep(&bytes));
+        let result = tokio::task::spawn_blocking(load).await;
         self.tell(match result {
             Ok(result) => result.map_err(|refusal| refusal.to_string()),
             Err(error) => Err(format!("loading ended early: {error}")),

@@ -14,6 +14,7 @@ mod cluster {
     mod kinds;
     mod languages;
     mod leases;
+    mod life;
     mod order;
     mod outage;
     mod provision;
@@ -26,6 +27,7 @@ mod cluster {
     mod settled;
     mod spec;
     mod swap;
+    mod swaps;
     mod values;
     mod website;
     mod wrongs;

@@ -57,6 +57,26 @@ fn what_is_wrong_is_named_with_what_to_write() {
         ("time: 1s", "time: 1 s", "length of time"),
         ("methods: [PUT]", "methods: []", "grants.http[0]"),
         ("limit: 5", "limit: 0", "retry.limit"),
+        (
+            "resync: 10h",
+            "rollout: {rehearse: 1001}",
+            "rollout.rehearse",
+        ),
+        (
+            "resync: 10h",
+            "rollout: {onDifference: ask}",
+            "expected `report` or `hold`",
+        ),
+        (
+            "resync: 10h",
+            "rollout: {returnAfter: {percent: 101}}",
+            "rollout.returnAfter.percent",
+        ),
+        (
+            "resync: 10h",
+            "rollout: {returnAfter: {within: 0s}}",
+            "rollout.returnAfter.within",
+        ),
         ("time: 1s", "time: 99999h", "limits.time"),
         ("memory: 64Mi", "memory: 0", "limits.memory"),
         ("memory: 64Mi", "memory: 999Gi", "limits.memory"),

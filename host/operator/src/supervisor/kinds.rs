@@ -8,6 +8,7 @@ use guesthouse_core::{
     contract::{EventType, Kind},
     identity::Identity,
     lease::Boot,
+    life::State,
     mapping::Mapping,
     object::ObjectKey,
     pass::KindFacts,
@@ -357,6 +358,7 @@ impl Supervisor {
                 "KindDegraded",
                 format!("mapping {name}: {note}"),
             );
+            self.stands(&name, State::Waiting, note);
         }
     }
 }

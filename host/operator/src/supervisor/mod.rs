@@ -6,13 +6,16 @@
 
 mod dispatch;
 mod kinds;
+mod life;
 mod mappings;
 mod ownership;
+mod records;
+mod rehearse;
 mod serve;
 mod sweep;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
@@ -37,8 +40,10 @@ use crate::{
     },
     config::Place,
     leases::{Client, Said},
+    mapping_objects::MappingObjects,
     plugins::{self, Loaded, SourceWatch},
     related::Wake,
+    shelf::Shelf,
     worker::{Report, Shop},
 };
 use kinds::KindScope;
@@ -89,6 +94,21 @@ pub(crate) struct Supervisor {
     next_watch: u64,
     sources: BTreeMap<PluginSource, Source>,
     sweep: sweep::Sweep,
+    shelf: Shelf,
+    mapping_objects: MappingObjects,
+    /// What was last said about Mapping objects that cannot be read or written.
+    mapping_objects_told: Option<String>,
+    looked_for_leftovers: bool,
+    removal_grace: Span,
+    /// The versions of the plugins of mappings that this replica has.
+    lives: BTreeMap<String, life::Life>,
+    /// Rehearsals that were begun.
+    rehearsals: u64,
+    /// Mapping objects that are to be written, and when.
+    due: BTreeSet<(Time, String)>,
+    /// Mappings whose text cannot be used, and why; and where they are written.
+    invalid: BTreeMap<String, String>,
+    invalid_places: BTreeMap<String, Place>,
     /// The last thing told about each place, so that nothing is told twice.
     told: HashMap<(String, String), String>,
     channels: Channels,
@@ -102,6 +122,7 @@ struct Channels {
     reports: UnboundedSender<Report>,
     loaded: UnboundedSender<Loaded>,
     resolved: UnboundedSender<Resolved>,
+    lives: UnboundedSender<life::Heard>,
 }
 
 /// The other ends.
@@ -110,6 +131,7 @@ pub(crate) struct Inbox {
     reports: UnboundedReceiver<Report>,
     loaded: UnboundedReceiver<Loaded>,
     resolved: UnboundedReceiver<Resolved>,
+    lives: UnboundedReceiver<life::Heard>,
     wakes: UnboundedReceiver<Wake>,
     leases: UnboundedReceiver<Said>,
 }
@@ -123,6 +145,8 @@ pub(crate) struct Parts {
     pub(crate) concurrency: usize,
     /// How long a mapping must be gone before its finalizers are taken off.
     pub(crate) removal_grace: Span,
+    pub(crate) shelf: Shelf,
+    pub(crate) mapping_objects: MappingObjects,
     /// Keys whose related objects or children changed.
     pub(crate) wakes: UnboundedReceiver<Wake>,
     /// None: this replica is alone and has every mapping.
@@ -136,6 +160,7 @@ impl Supervisor {
         let (reports, reported) = mpsc::unbounded_channel();
         let (loaded, arrived) = mpsc::unbounded_channel();
         let (resolved, found) = mpsc::unbounded_channel();
+        let (lives, heard_of_lives) = mpsc::unbounded_channel();
         let watch = |id, resource: Resource, scope: Scope| {
             let options = WatchOptions::default();
             Watch::spawn(
@@ -176,12 +201,23 @@ impl Supervisor {
             next_watch: FIRST_KIND,
             sources: BTreeMap::new(),
             sweep: sweep::Sweep::new(parts.removal_grace),
+            shelf: parts.shelf,
+            mapping_objects: parts.mapping_objects,
+            mapping_objects_told: None,
+            looked_for_leftovers: false,
+            removal_grace: parts.removal_grace,
+            lives: BTreeMap::new(),
+            rehearsals: 0,
+            due: BTreeSet::new(),
+            invalid: BTreeMap::new(),
+            invalid_places: BTreeMap::new(),
             told: HashMap::new(),
             channels: Channels {
                 notices: notices.clone(),
                 reports,
                 loaded,
                 resolved,
+                lives,
             },
             ownership,
             stopping: false,
@@ -193,6 +229,7 @@ impl Supervisor {
                 reports: reported,
                 loaded: arrived,
                 resolved: found,
+                lives: heard_of_lives,
                 wakes: parts.wakes,
                 leases,
             },
@@ -212,6 +249,7 @@ impl Supervisor {
                 Some(notice) = inbox.notices.recv() => self.noticed(notice),
                 Some(loaded) = inbox.loaded.recv() => self.loaded(loaded),
                 Some(resolved) = inbox.resolved.recv() => self.resolved(resolved),
+                Some(heard) = inbox.lives.recv() => self.heard(heard),
                 Some(Wake(keys)) = inbox.wakes.recv() => self.woken(keys),
                 // After the notices: what a store is told to hold has been noticed by then.
                 Some(said) = inbox.leases.recv() => self.leases_said(said),
@@ -266,6 +304,7 @@ impl Supervisor {
             _ if self.config_watch.is_synced() => {
                 self.configure();
                 self.tell_mappings();
+                self.look_for_leftovers();
             }
             _ => {}
         }
@@ -309,7 +348,8 @@ impl Supervisor {
             .min();
         let kinds = self.kinds.values().map(|kind| kind.next_look).min();
         let sweep = self.sweep.next();
-        [self.queue.next_time(), resync, kinds, sweep]
+        let record = self.next_record();
+        [self.queue.next_time(), resync, kinds, sweep, record]
             .into_iter()
             .flatten()
             .min()
@@ -322,6 +362,7 @@ impl Supervisor {
         self.resync(now);
         self.look_at_kinds(now);
         self.sweep(now);
+        self.write_records(now);
     }
 
     /// Tells about a place, unless that is what was told last.
