@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use guesthouse_core::units::Span;
 
-use crate::{crd, drain, exit, new, render, rollback, run, schema};
+use crate::{crd, diff, drain, exit, new, render, rollback, run, schema};
 
 #[derive(Parser)]
 #[command(
@@ -27,10 +27,11 @@ Examples:
   guesthouse new greeter --lang go                    a project for a plugin of your own
   guesthouse render plugin.wasm -f object.yaml        what would the host do?
   guesthouse run --namespace guesthouse-system        serve the mappings of a namespace
+  guesthouse diff old.wasm new.wasm -f objects.yaml   what would change?
   guesthouse rollback -n guesthouse-system report-jobs   have the version before serve again
   guesthouse drain -n guesthouse-system report-jobs   let go of the objects of a removed mapping
 
-Exit codes: 0 fine, 2 usage, 3 the tool could not work (file, cluster, network), 4 the plugin was refused.";
+Exit codes: 0 fine, 1 there are differences, 2 usage, 3 the tool could not work (file, cluster, network), 4 the plugin was refused.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -40,6 +41,8 @@ enum Command {
     New(NewArgs),
     /// Print what the host would do for an object, without a cluster.
     Render(RenderArgs),
+    /// Show what another version of a plugin decides otherwise, object by object.
+    Diff(DiffArgs),
     /// Have an older version of a mapping's plugin serve again.
     Rollback(RollbackArgs),
     /// Print CustomResourceDefinitions as YAML.
@@ -280,6 +283,65 @@ pub(crate) struct NewArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
+  guesthouse diff old.wasm new.wasm -f jobs.yaml --mapping report-jobs.yaml
+  guesthouse diff old.wasm new.wasm --from-cluster report-jobs -n guesthouse-system
+  guesthouse diff old.wasm new.wasm --from-cluster report-jobs -o json | jq .objects
+
+Both are asked with everything they want withheld, up to their checked plan: nothing is written or sent. From a cluster
+the objects of the mapping are read, what the host has on record of them, and what they need beside them, as whoever
+runs this. What hangs on answers to requests is not comparable.
+
+Exit codes: 0 they decide the same, 1 they do not, 2 usage, 3 the tool could not work, 4 a plugin was refused.")]
+pub(crate) struct DiffArgs {
+    /// The WebAssembly file of the version that serves.
+    pub(crate) old: PathBuf,
+    /// That of the other one.
+    pub(crate) new: PathBuf,
+    /// Objects as YAML or JSON, several documents to a file; may be given more than once.
+    #[arg(
+        short = 'f',
+        long = "filename",
+        required_unless_present = "from_cluster"
+    )]
+    pub(crate) objects: Vec<PathBuf>,
+    /// The live objects of this mapping instead; the cluster is found as kubectl finds it.
+    #[arg(long, value_name = "MAPPING", conflicts_with_all = ["objects", "mapping", "related", "crd"])]
+    pub(crate) from_cluster: Option<String>,
+    /// Most objects of a cluster that are asked about.
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) limit: usize,
+    /// The mapping's file [default: no config, and the grants that NEW itself asks for].
+    #[arg(short, long)]
+    pub(crate) mapping: Option<PathBuf>,
+    /// Namespace of the host [default: the kubeconfig's].
+    #[arg(short, long, env = "GUESTHOUSE_NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// Objects that needs and children are answered from; may be given more than once.
+    #[arg(long)]
+    pub(crate) related: Vec<PathBuf>,
+    /// CustomResourceDefinition of the kind [default: the one NEW brings].
+    #[arg(long)]
+    pub(crate) crd: Option<PathBuf>,
+    /// When the passes begin, RFC 3339 [default: now].
+    #[arg(long)]
+    pub(crate) now: Option<String>,
+    /// How it is printed.
+    #[arg(short, long, value_enum, default_value = "text")]
+    pub(crate) output: DiffForm,
+}
+
+/// Form of the differences.
+#[derive(Clone, Copy, ValueEnum, PartialEq, Eq)]
+pub(crate) enum DiffForm {
+    /// For people.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
   kubectl get mappings -n guesthouse-system                               what serves?
   kubectl get mapping report-jobs -n guesthouse-system -o yaml            what did? (status.history)
   guesthouse rollback -n guesthouse-system report-jobs                    the version before
@@ -309,6 +371,7 @@ pub(crate) fn main() -> ExitCode {
         Command::New(args) => exit::code(new::run(&args)),
         Command::Drain(args) => exit::code(drain::run(&args)),
         Command::Render(args) => exit::code(render::run(&args)),
+        Command::Diff(args) => exit::compared(diff::run(&args)),
         Command::Rollback(args) => exit::code(rollback::run(&args)),
         Command::Crd(args) => exit::code(crd::run(&args)),
         Command::Schema { of } => exit::code(schema::run(of)),

@@ -2,6 +2,7 @@
 
 mod args;
 mod crd;
+mod diff;
 mod drain;
 mod exit;
 mod new;

@@ -3,7 +3,10 @@
 //! The pass is the host's own: the same state machine with its effects withheld, which calls the plugin and has every other
 //! step printed instead of carried out. So what is printed is what the host does.
 
-use std::sync::Arc;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::{Context, Result, bail};
 use guesthouse_core::{
@@ -32,15 +35,13 @@ pub(crate) fn run(args: &RenderArgs) -> Result<()> {
         yaml::read(&args.object)?,
         "00000000-0000-0000-0000-000000000000",
     )?;
-    let mapping = mapping(args, &plugin, &object)?;
+    let given = args.mapping.as_deref();
+    let mapping = mapping(given, &args.namespace, &args.plugin, &plugin, &object)?;
     let definition = match &args.crd {
         Some(path) => Some(yaml::read(path)?),
         None => crd::for_kind(&plugin, &mapping.kind),
     };
-    let now = match &args.now {
-        Some(text) => Time::parse(text)?,
-        None => Time(now_ms()),
-    };
+    let now = now(args.now.as_deref())?;
     let receipts: Vec<Receipt> = match &args.receipts {
         Some(path) => serde_json::from_value(yaml::read(path)?)
             .with_context(|| format!("{}", path.display()))?,
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &RenderArgs) -> Result<()> {
             broken: None,
         },
     };
-    let others = related(args, &object)?;
+    let others = related(&args.related, &object)?;
     let mut rendering = Rendering {
         plugin,
         terms: Arc::new(terms),
@@ -92,10 +93,10 @@ struct Planned {
 }
 
 /// Objects beside the reconciled one; without a namespace they lie in its own.
-fn related(args: &RenderArgs, object: &Value) -> Result<Vec<Value>> {
+pub(crate) fn related(paths: &[PathBuf], object: &Value) -> Result<Vec<Value>> {
     let own = &object["metadata"]["namespace"];
     let mut all = Vec::new();
-    for path in &args.related {
+    for path in paths {
         for mut other in yaml::read_all(path)? {
             let uid = format!("00000000-0000-0000-0002-{:012}", all.len());
             if other["metadata"]["namespace"].is_null() && !own.is_null() {
@@ -109,29 +110,35 @@ fn related(args: &RenderArgs, object: &Value) -> Result<Vec<Value>> {
 }
 
 /// The mapping given, or one that grants what the plugin asks for.
-fn mapping(args: &RenderArgs, plugin: &Plugin, object: &Value) -> Result<CheckedMapping> {
-    if let Some(path) = &args.mapping {
+pub(crate) fn mapping(
+    given: Option<&Path>,
+    namespace: &str,
+    file: &Path,
+    plugin: &Plugin,
+    object: &Value,
+) -> Result<CheckedMapping> {
+    if let Some(path) = given {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         let name = path
             .file_stem()
             .and_then(|stem| stem.to_str())
             .unwrap_or("mapping");
-        return CheckedMapping::parse(name, &text, &args.namespace)
+        return CheckedMapping::parse(name, &text, namespace)
             .with_context(|| format!("{}", path.display()));
     }
     eprintln!("note: no --mapping: no config, and the plugin is granted what it asks for");
     let text = json!({
         "for": {"apiVersion": object["apiVersion"], "kind": object["kind"]},
-        "plugin": {"file": args.plugin},
+        "plugin": {"file": file},
         "grants": plugin.descriptor().grants.read::<Value>()?,
         "serviceAccount": "default",
     });
-    CheckedMapping::parse("render", &text.to_string(), &args.namespace)
+    CheckedMapping::parse("render", &text.to_string(), namespace)
         .context("a mapping for this object and plugin")
 }
 
-fn facts(definition: Option<&Value>, mapping: &CheckedMapping) -> KindFacts {
+pub(crate) fn facts(definition: Option<&Value>, mapping: &CheckedMapping) -> KindFacts {
     let version = mapping
         .kind
         .api_version
@@ -331,6 +338,14 @@ fn ended(end: &End) -> Value {
     ];
     let there = |(name, value): (&str, Option<Value>)| Some((name.to_owned(), value?));
     Value::Object(members.into_iter().filter_map(there).collect())
+}
+
+/// When passes begin.
+pub(crate) fn now(given: Option<&str>) -> Result<Time> {
+    match given {
+        Some(text) => Ok(Time::parse(text)?),
+        None => Ok(Time(now_ms())),
+    }
 }
 
 fn now_ms() -> i64 {

@@ -17,6 +17,7 @@ mod executor;
 mod generate;
 mod host;
 mod leases;
+mod live;
 mod metrics;
 mod outgoing;
 mod plugins;
@@ -30,5 +31,6 @@ mod worker;
 
 pub use host::{HostError, HostOptions, run};
 pub use leases::LeaseOptions;
+pub use live::{Live, LiveError, LiveObject};
 pub use rollback::{RollbackError, RolledBack, To, rollback};
 pub use sweeper::{Drained, Released, drain};

@@ -6,6 +6,7 @@ mod cluster {
     mod configuration;
     mod crash;
     mod deletion;
+    mod diff;
     mod drain;
     mod effects;
     mod faults;

@@ -65,7 +65,7 @@ fn what_is_wrong_is_named_with_what_to_write() {
         (
             "resync: 10h",
             "rollout: {onDifference: ask}",
-            "expected `report` or `hold`",
+            "unknown variant `ask`, expected one of report, hold",
         ),
         (
             "resync: 10h",

@@ -364,7 +364,7 @@ impl Supervisor {
 }
 
 /// What the rules need to know of a kind.
-pub(super) fn facts(resource: &Resource, mapping: &Mapping) -> KindFacts {
+pub(crate) fn facts(resource: &Resource, mapping: &Mapping) -> KindFacts {
     let kind = &resource.kind;
     // Groups of Kubernetes itself have no dot, or end in k8s.io (API conventions).
     let built_in = !resource.group.contains('.') || resource.group.ends_with(".k8s.io");

@@ -47,6 +47,7 @@ use crate::{
     worker::{Report, Shop},
 };
 use kinds::KindScope;
+pub(crate) use kinds::facts;
 use mappings::Runtime;
 use ownership::Ownership;
 
