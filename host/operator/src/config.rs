@@ -210,6 +210,24 @@ mod tests {
     }
 
     #[test]
+    fn what_people_wrote_beside_a_mapping_is_read_for_that_mapping_alone() {
+        let raw = serde_json::json!({
+            "metadata": {
+                "name": "c", "uid": "u", "resourceVersion": "1",
+                "annotations": {"pin.guesthouse.dev/a": "sha256:1", "approve.guesthouse.dev/b": ""},
+            },
+            "data": {"a.yaml": "", "b.yaml": ""},
+        });
+        let store = crate::cluster::Store::default();
+        store.absorb(raw.to_string().as_bytes()).unwrap();
+        let entries = store.entries();
+        let read = read(entries.iter().map(|(_, entry)| &**entry), "ns");
+        let wishes = |name: &str| read.mappings[name].wishes.clone();
+        assert_eq!(wishes("a").pin.as_deref(), Some("sha256:1"));
+        assert_eq!(wishes("b"), Wishes::default());
+    }
+
+    #[test]
     fn two_mappings_share_an_object_unless_namespaces_or_labels_exclude_it() {
         for (a, b, share) in [
             ("", "", true),

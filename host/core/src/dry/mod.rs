@@ -233,3 +233,6 @@ impl<A: Around> DryRun<A> {
         Ok(step)
     }
 }
+
+#[cfg(test)]
+mod tests;

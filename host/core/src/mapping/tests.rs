@@ -171,6 +171,16 @@ fn the_basis_changes_with_what_a_decision_depends_on_and_with_nothing_else() {
     );
 }
 
+/// It is what a restart begins from.
+#[test]
+fn a_mapping_on_record_reads_as_the_mapping_that_was_written() {
+    let mapping = CheckedMapping::parse("m", GOOD, "ns").unwrap();
+    let record = serde_json::to_string(&mapping.mapping).unwrap();
+    let read = CheckedMapping::parse("m", &record, "ns").unwrap();
+    assert_eq!(read.mapping, mapping.mapping, "{record}");
+    assert_eq!(read.basis, mapping.basis);
+}
+
 /// A reference that cannot be read is worse than none.
 #[test]
 fn every_mapping_in_the_reference_reads_and_the_first_names_every_field() {

@@ -295,6 +295,14 @@ impl Supervisor {
         self.refresh_one(name);
     }
 
+    /// A version is not to be had, or of no use.
+    pub(super) fn is_missing(&mut self, name: &str, digest: &str) {
+        if let Some(life) = self.lives.get_mut(name) {
+            life.at_hand.retain(|kept| kept.digest() != digest);
+            life.missing.push(digest.to_owned());
+        }
+    }
+
     /// People said something else: what was looked for in vain may be there by now.
     pub(super) fn look_again(&mut self, name: &str) {
         if let Some(life) = self.lives.get_mut(name) {

@@ -43,16 +43,16 @@ impl Supervisor {
     }
 
     fn write_record(&mut self, name: &str, now: Time) {
-        let Some(counts) = self.counts(name) else {
-            return;
-        };
-        let Some(fence) = self.ownership.fence(name) else {
+        if let Some(life) = self.lives.get_mut(name) {
+            life.due = false;
+        }
+        let (counts, fence) = (self.counts(name), self.ownership.fence(name));
+        let (Some(counts), Some(fence)) = (counts, fence) else {
             return;
         };
         let Some(life) = self.lives.get_mut(name) else {
             return;
         };
-        life.due = false;
         if std::mem::replace(&mut life.again, life.busy) || life.busy {
             return;
         }

@@ -143,6 +143,10 @@ impl Supervisor {
             let store = served.map(|served| served.watch.store().keys());
             keys.extend(store.into_iter().flatten());
         }
+        // Those that the selector leaves out are none of the mapping's.
+        let is_left_out =
+            |key: &ObjectKey| runtime.keys.get(key).is_some_and(|state| !state.counts);
+        keys.retain(|key| !is_left_out(key));
         let step = keys.len().div_ceil(most.max(1)).max(1);
         let begin = |object: ObjectKey| {
             let entry = self.entry(runtime, &object)?;

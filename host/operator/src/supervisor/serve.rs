@@ -120,7 +120,12 @@ impl Supervisor {
         why: &str,
     ) {
         if let Err(unfit) = fits(plugin.descriptor(), checked) {
-            return self.keep(name, before, checked.clone(), State::Refused, &unfit);
+            if state == State::Pinned {
+                return self.keep(name, before, checked.clone(), State::Refused, &unfit);
+            }
+            // An older version that cannot answer for the mapping as it is now is as good as none; the newest does fit.
+            self.is_missing(name, plugin.digest());
+            return self.refresh_one(name);
         }
         if state.is_doubt() {
             self.tell_doubt(name, state, why, Some(&plugin));
@@ -235,7 +240,7 @@ impl Supervisor {
         runtime.serving = Some(serving.clone());
         let place = runtime.place.clone();
         // What is configured now serves, and not the last good version of it.
-        if let (false, Some(note)) = (how.state.is_doubt(), note) {
+        if let (State::Serving | State::Pinned, Some(note)) = (how.state, note) {
             self.tell(&place, EventType::Normal, "MappingActive", note);
         }
         self.life_goes_on(name, &serving, how.why, how.state);

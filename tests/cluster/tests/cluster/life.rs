@@ -464,6 +464,29 @@ fn a_restart_begins_with_what_is_on_record_where_plugin_or_text_went_bad_meanwhi
     })
 }
 
+#[test]
+fn a_mapping_that_names_another_plugin_after_a_restart_is_not_held_up_by_the_one_on_record()
+-> Result<()> {
+    scenario("other-plugin", async |scene| {
+        scene.map_report_jobs().await?;
+        let host = scene.host()?;
+        scene.job("before", json!({})).await?;
+        scene.done("before").await?;
+        mapping_is(scene, "report-jobs", "serving", is_in("Serving")).await?;
+        scene.stop(host).await?;
+        // Its config is nothing for the plugin on record.
+        let mapping = scene.mapping(REPORT_JOBS, &plugin("peer_plugin")?);
+        scene.map("report-jobs", &mapping.to_string()).await?;
+        let _host = scene.host()?;
+        scene.job("after", json!({})).await?;
+        scene.done("after").await?;
+        let other = |mapping: &Value| mapping["status"]["plugin"]["name"] == "peer-plugin";
+        mapping_is(scene, "report-jobs", "the other plugin's", other).await?;
+        ensure!(scene.exporter.stats().made == 1);
+        Ok(())
+    })
+}
+
 /// A host that may not write Mapping objects serves as before.
 #[test]
 fn without_the_right_to_mapping_objects_everything_else_goes_on() -> Result<()> {

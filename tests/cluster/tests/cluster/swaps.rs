@@ -17,7 +17,7 @@ const MOST: usize = 600;
 /// Objects that are there from the beginning.
 const FIRST: usize = 40;
 
-/// istio#33091: crash on hot upgrade under load; 500 swaps lose nothing and leak nothing.
+/// istio#33091, adm-controller#368: crash on hot upgrade under load; 500 swaps lose nothing and leak nothing.
 #[test]
 fn swaps_under_load_between_good_versions_and_a_broken_one_lose_double_and_leak_nothing()
 -> Result<()> {
