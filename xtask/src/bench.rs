@@ -8,6 +8,7 @@ mod start;
 mod tables;
 
 use crate::artifacts::{cargo, guest_plugins, root, run as run_command, target_dir};
+use crate::languages;
 use crate::setup;
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
@@ -138,6 +139,7 @@ struct Built {
 
 fn build() -> Result<Built> {
     let plugins = guest_plugins()?;
+    languages::ensure(false)?;
     // The whole workspace at once: chosen packages would be built with other features, and so once more.
     run_command(cargo().args(["build", "--release", "--workspace", "--bins"]))?;
     let target = target_dir().join("bench-native");
@@ -168,6 +170,18 @@ fn call(built: &Built, size: &Size, results: &mut Results) -> Result<()> {
                 .arg("call")
                 .arg(built.plugins.join(format!("{plugin}.wasm")));
             command.args(["--config", config, "-n", &calls]);
+            results.take(&output(&mut command)?)?;
+        }
+        for (language, file) in tables::LANGUAGES {
+            let guest = built.plugins.join(file);
+            if !guest.is_file() {
+                eprintln!("*** SKIPPED: no guest in {language}: see cargo xtask languages ***");
+                continue;
+            }
+            let mut command = Command::new(&built.load);
+            command.arg("call").arg(guest).args(["--name", language]);
+            command.arg("--object").arg(root().join("bench/case.json"));
+            command.args(["-n", &(size.calls / 20).to_string()]);
             results.take(&output(&mut command)?)?;
         }
     }

@@ -19,6 +19,9 @@ pub(crate) struct Args {
     /// The mapping's config, as JSON.
     #[arg(long, default_value = "{}")]
     config: String,
+    /// Name in the output [default: the plugin's own].
+    #[arg(long)]
+    name: Option<String>,
     /// How many calls.
     #[arg(short, default_value_t = 20_000)]
     n: usize,
@@ -89,7 +92,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     });
     let line = Line {
         test: "call",
-        name: plugin.descriptor().name.clone(),
+        name: args
+            .name
+            .clone()
+            .unwrap_or_else(|| plugin.descriptor().name.clone()),
         calls: args.n,
         object_bytes,
         plugin_bytes: wasm.len(),

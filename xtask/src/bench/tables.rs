@@ -17,6 +17,15 @@ pub(crate) const HOST: &str = "guesthouse";
 /// Ours with a hundred mappings.
 pub(crate) const HOST_OF_MANY: &str = "guesthouse, 100 mappings";
 
+/// The conformance guests.
+pub(crate) const LANGUAGES: [(&str, &str); 5] = [
+    ("Rust", "conformance_rust.wasm"),
+    ("C", "conformance_c.wasm"),
+    ("JavaScript", "conformance_js.wasm"),
+    ("Go", "conformance_go.wasm"),
+    ("Python", "conformance_python.wasm"),
+];
+
 const BEGIN: &str = "<!-- bench: begin -->";
 const END: &str = "<!-- bench: end -->";
 
@@ -240,18 +249,28 @@ fn calls(text: &mut String, results: &Results) {
     text.push_str(
         "### A plugin's call alone: fresh instance, call, drop, on an object of 2 KB\n\n",
     );
-    text.push_str("| plugin | open µs | call µs | drop µs | all µs | all, p99 µs | plugin KB |\n|---|---|---|---|---|---|---|\n");
-    for name in ["report-job", "peer-plugin"] {
+    call_table(text, results, &["report-job", "peer-plugin"]);
+    text.push_str(
+        "### The same in each language: a status of six members for an object of half a kilobyte\n\n",
+    );
+    call_table(text, results, &LANGUAGES.map(|(language, _)| language));
+}
+
+fn call_table(text: &mut String, results: &Results, names: &[&str]) {
+    text.push_str("| plugin | open µs | call µs | drop µs | all µs | all, p99 µs | plugin KB | load, compiled anew ms |\n|---|---|---|---|---|---|---|---|\n");
+    for name in names {
         let _ = write!(text, "| {name} |");
         for column in ["open_us", "call_us", "drop_us", "all_us", "all_p99_us"] {
             let value = results.median("call", name, column);
             let _ = write!(text, " {} |", value.map_or_else(String::new, number));
         }
         let bytes = results.median("call", name, "plugin_bytes");
+        let load = results.median("call", name, "load_ms");
         let _ = writeln!(
             text,
-            " {} |",
-            bytes.map_or_else(String::new, |b| number(b / 1e3))
+            " {} | {} |",
+            bytes.map_or_else(String::new, |b| number(b / 1e3)),
+            load.map_or_else(String::new, number)
         );
     }
     text.push('\n');
