@@ -3,6 +3,8 @@
 //!
 //! What is to be done is decided in `guesthouse_core::life`; here it is remembered and carried out.
 
+use std::time::Duration;
+
 use guesthouse_core::{
     life::{
         Choice, Doubt, Facts, LastGood, MappingStatus, Newest, Past, Probation, Rehearsal,
@@ -23,6 +25,9 @@ use crate::{
 
 /// Versions of one mapping that are kept in memory: what serves, what served before, and one more.
 const AT_HAND: usize = 3;
+/// How often the Mapping object is asked for again before the mapping begins without a record, and the pause between.
+const RECALLS: usize = 10;
+const RECALL_PAUSE: Duration = Duration::from_secs(1);
 
 /// The versions of one mapping's plugin, and its Mapping object.
 #[derive(Default)]
@@ -260,7 +265,19 @@ impl Supervisor {
         let (objects, heard) = (self.mapping_objects.clone(), self.channels.lives.clone());
         let name = name.to_owned();
         tokio::spawn(async move {
-            let found = objects.read(&name).await;
+            let mut found = objects.read(&name).await;
+            // A server that is away for a moment must not make the host forget what it refused.
+            for _ in 0..RECALLS {
+                let Err(error) = &found else { break };
+                if matches!(
+                    error,
+                    RequestError::NotServed(_) | RequestError::Forbidden(_)
+                ) {
+                    break;
+                }
+                tokio::time::sleep(RECALL_PAUSE).await;
+                found = objects.read(&name).await;
+            }
             let _ = heard.send(Heard::Recalled(name, found));
         });
         false
