@@ -28,6 +28,13 @@ const PLUGINS: &[(&str, &str)] = &[
     ("website", "website.wasm"),
 ];
 
+/// Copies of the contract.
+const COPIES: &[&str] = &[
+    "guest-sdk/rust/wit/reconciler.wit",
+    "guest-sdk/js/wit/reconciler.wit",
+    "guest-sdk/python/guesthouse_sdk/wit/reconciler.wit",
+];
+
 /// Characters in a line of a help text.
 const WIDTH: usize = 100;
 
@@ -91,7 +98,7 @@ fn all() -> Result<Vec<Generated>> {
     let host = host_binary()?;
     let plugins = guest_plugins()?;
     let mut all = Vec::new();
-    for of in ["observation", "decision", "descriptor", "mapping"] {
+    for of in ["observation", "decision", "descriptor", "mapping", "policy"] {
         let schema = output(&host, &["schema", of])?;
         all.push(Generated::new(format!("docs/schemas/{of}.json"), schema));
     }
@@ -107,14 +114,13 @@ fn all() -> Result<Vec<Generated>> {
         let crd = output(&host, &["crd", &wasm.to_string_lossy()])?;
         all.push(Generated::new(format!("plugins/{folder}/crd.yaml"), crd));
     }
-    // The SDK is published by itself, so it carries the contract.
+    // SDKs are published by themselves, so they carry the contract.
     let contract = root().join("wit/reconciler.wit");
     let contract = std::fs::read_to_string(&contract)
         .with_context(|| format!("read {}", contract.display()))?;
-    all.push(Generated::new(
-        "guest-sdk/rust/wit/reconciler.wit",
-        contract,
-    ));
+    for copy in COPIES {
+        all.push(Generated::new(*copy, contract.clone()));
+    }
     all.push(Generated::new("docs/cli.md", commands(&host)?));
     Ok(all)
 }

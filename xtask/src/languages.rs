@@ -142,14 +142,52 @@ const LANGUAGES: [Language; 4] = [
         name: "python",
         needs: &[(
             "python3",
-            "Python 3.10 or newer with its venv module (apt-get install python3-venv)",
+            "Python 3.11 or newer with its venv module (apt-get install python3-venv)",
         )],
-        works: &[],
+        works: &[
+            Work {
+                dir: "guest-sdk/python",
+                set_up: &[VENV],
+                test: &[".venv/bin/python -m unittest discover -s tests"],
+                build: &[],
+                made: None,
+            },
+            Work {
+                dir: "guest-sdk/python/conformance",
+                set_up: &[],
+                test: &[],
+                build: &[
+                    "PYTHONPATH=.. ../.venv/bin/python -m guesthouse_sdk build conformance -o conformance.wasm",
+                ],
+                made: Some(("conformance.wasm", "conformance_python.wasm")),
+            },
+            Work {
+                dir: "plugins/nightly-backup",
+                set_up: &[VENV],
+                test: &[
+                    "PYTHONPATH=../../guest-sdk/python .venv/bin/python -m unittest discover -s tests",
+                ],
+                build: &[
+                    "PYTHONPATH=../../guest-sdk/python .venv/bin/python -m guesthouse_sdk build nightly_backup --with tzdata -o nightly_backup.wasm",
+                ],
+                made: Some(("nightly_backup.wasm", "nightly_backup.wasm")),
+            },
+            Work {
+                dir: "host/sandbox/tests/guests/python",
+                set_up: &[],
+                test: &[],
+                build: &[
+                    "PYTHONPATH=../../../../../guest-sdk/python ../../../../../guest-sdk/python/.venv/bin/python -m guesthouse_sdk build hostile -o hostile.wasm",
+                ],
+                made: Some(("hostile.wasm", "hostile_python.wasm")),
+            },
+        ],
     },
 ];
 
 const GO: &str =
     "GOOS=wasip1 GOARCH=wasm go build -trimpath -buildvcs=false -ldflags='-s -w' -o plugin.wasm .";
+const VENV: &str = "python3 -m venv .venv && .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt";
 const NPM: &str = "npm ci --no-audit --no-fund --loglevel=error";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {

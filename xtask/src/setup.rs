@@ -3,7 +3,7 @@
 use crate::artifacts::{root, target_dir};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use guesthouse_local::{Binaries, FileLock, Progress, cache_dir, run_with_progress};
+use guesthouse_local::{Binaries, FileLock, Progress, Registry, cache_dir, run_with_progress};
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
@@ -44,6 +44,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             .dir()
             .map_or_else(|| "PATH".to_owned(), |d| d.display().to_string());
         println!("{:<15} Kubernetes {version}, {place}", "control plane");
+        let registry = Registry::locate_or_build()?;
+        println!("{:<15} {}", "registry", registry.display());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,6 +5,7 @@ use crate::languages;
 use crate::setup;
 use anyhow::Result;
 use clap::Parser;
+use guesthouse_local::Registry;
 use std::process::{Command, ExitCode};
 
 /// Run all tests, with all set-up they need.
@@ -41,6 +42,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// Builds what tests run and names it in the command's environment.
 pub(crate) fn prepare(command: &mut Command) -> Result<()> {
     let binaries = setup::ensure_all()?;
+    // Before tests with deadlines of their own come to it.
+    Registry::locate_or_build()?;
     // Before the usual one, which is to be the one that lies where cargo puts it.
     command.env("GUESTHOUSE_CRASH_BIN", crash_binary()?);
     command.env("GUESTHOUSE_BIN", host_binary()?);

@@ -1,11 +1,12 @@
-//! Builds the control plane once from the Go module proxy.
+//! Builds the control plane, and a registry, once from the Go module proxy.
 //!
 //! `go/*.mod` and `go/*.sum` pin every module by hash, so the build needs no checksum database and gives the same
 //! programs on every machine. The result is kept outside the checkout by version, built in a temporary folder and
 //! renamed when complete: a build that was interrupted is never mistaken for a whole one (and Go's own build cache
 //! makes the next attempt short).
 
-use crate::binaries::{Binaries, ETCD_VERSION, KUBERNETES_VERSION};
+use crate::binaries::{Binaries, ETCD_VERSION, KUBERNETES_VERSION, is_program};
+use crate::registry::REGISTRY_VERSION;
 use crate::{FileLock, Progress, cache_dir, run_with_progress};
 use anyhow::{Context, Result, bail};
 use std::collections::HashSet;
@@ -47,6 +48,34 @@ const MODULES: [Module; 2] = [
     },
 ];
 
+const REGISTRY: Module = Module {
+    folder: "registry",
+    go_mod: include_str!("go/registry.mod"),
+    go_sum: include_str!("go/registry.sum"),
+    commands: &[(
+        "registry",
+        "github.com/distribution/distribution/v3/cmd/registry",
+    )],
+};
+
+/// The registry, built on first use; parallel callers wait for one build.
+pub(crate) fn registry() -> Result<PathBuf> {
+    let name = format!("distribution-{REGISTRY_VERSION}-r{RECIPE}");
+    let dir = cache_dir()?.join("registry").join(name);
+    let program = dir.join("registry");
+    if is_program(&program) {
+        return Ok(program);
+    }
+    let about = format!("a registry (distribution {REGISTRY_VERSION}, some two minutes)");
+    build_into(&dir, &about, &[REGISTRY], || {
+        if is_program(&program) {
+            Ok(program.clone())
+        } else {
+            bail!("{} was not built", program.display())
+        }
+    })
+}
+
 /// Where built programs of these versions lie (or will).
 pub(crate) fn cached_dir() -> Result<PathBuf> {
     let name = format!("kubernetes-{KUBERNETES_VERSION}-etcd-{ETCD_VERSION}-r{RECIPE}");
@@ -56,18 +85,31 @@ pub(crate) fn cached_dir() -> Result<PathBuf> {
 /// Builds the programs into the cache, or waits for whoever does.
 pub(crate) fn build() -> Result<Binaries> {
     let dir = cached_dir()?;
+    let about = format!(
+        "etcd {ETCD_VERSION} and Kubernetes {KUBERNETES_VERSION} (about five minutes on two cores; KUBEBUILDER_ASSETS may \
+         name a folder that has them instead)"
+    );
+    build_into(&dir, &about, &MODULES, || Binaries::in_dir(&dir))
+}
+
+/// Builds modules into one folder, which is there as a whole or not at all. `find` says what is in it.
+fn build_into<T>(
+    dir: &Path,
+    about: &str,
+    modules: &[Module],
+    find: impl Fn() -> Result<T>,
+) -> Result<T> {
     let parent = dir.parent().context("cache folder has no parent")?;
     let _lock = FileLock::wait(&parent.join("lock"), || {
-        eprintln!("waiting for another process that builds the control plane");
+        eprintln!("waiting for another process that builds {about}");
     })?;
     // It may have been built while this process waited.
-    if let Ok(found) = Binaries::in_dir(&dir) {
+    if let Ok(found) = find() {
         return Ok(found);
     }
     check_go()?;
     eprintln!(
-        "building etcd {ETCD_VERSION} and Kubernetes {KUBERNETES_VERSION} from the Go module proxy, once, into {}\n\
-         (about five minutes on two cores; KUBEBUILDER_ASSETS may name a folder that has them instead)",
+        "building {about} from the Go module proxy, once, into {}",
         dir.display()
     );
     let work = tempfile::Builder::new()
@@ -75,16 +117,16 @@ pub(crate) fn build() -> Result<Binaries> {
         .tempdir_in(parent)
         .context("make a folder to build in")?;
     let out = work.path().join("bin");
-    for module in &MODULES {
+    for module in modules {
         module.build(&work.path().join(module.folder), &out)?;
     }
     // An incomplete folder of that name can only be the remains of a hand's work: the rename needs the place.
     if dir.exists() {
-        std::fs::remove_dir_all(&dir).with_context(|| format!("remove {}", dir.display()))?;
+        std::fs::remove_dir_all(dir).with_context(|| format!("remove {}", dir.display()))?;
     }
-    std::fs::rename(&out, &dir)
+    std::fs::rename(&out, dir)
         .with_context(|| format!("move the programs to {}", dir.display()))?;
-    Binaries::in_dir(&dir)
+    find()
 }
 
 impl Module {
@@ -216,6 +258,8 @@ mod tests {
                 .go_mod
                 .contains(&format!("k8s.io/kubernetes {KUBERNETES_VERSION}\n"))
         );
+        let registry = format!("distribution/distribution/v3 {REGISTRY_VERSION}\n");
+        assert!(REGISTRY.go_mod.contains(&registry));
         let staging = KUBERNETES_VERSION.replace("v1.", "v0.");
         let replaced: Vec<_> = kubernetes
             .go_mod

@@ -23,6 +23,7 @@ mod pki;
 mod probe;
 mod process;
 mod progress;
+mod registry;
 mod target;
 
 pub use audit::{AuditEvent, ObjectRef};
@@ -32,4 +33,5 @@ pub use cluster::{Cluster, Options};
 pub use components::{Component, Ports};
 pub use lock::{FileLock, cache_dir};
 pub use progress::{Progress, run_with_progress};
+pub use registry::{REGISTRY_VERSION, Registry, RegistryOptions};
 pub use target::Target;

@@ -4,9 +4,9 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use guesthouse_core::units::Span;
+use guesthouse_core::units::{Bytes, Span};
 
-use crate::{crd, diff, drain, exit, new, render, rollback, run, schema};
+use crate::{artifact, crd, diff, drain, exit, new, render, rollback, run, schema};
 
 #[derive(Parser)]
 #[command(
@@ -26,6 +26,7 @@ Examples:
   guesthouse crd plugin.wasm | kubectl apply -f -     the kinds a plugin brings
   guesthouse new greeter --lang go                    a project for a plugin of your own
   guesthouse render plugin.wasm -f object.yaml        what would the host do?
+  guesthouse push plugin.wasm registry.example/team/report-job:1.2.0
   guesthouse run --namespace guesthouse-system        serve the mappings of a namespace
   guesthouse diff old.wasm new.wasm -f objects.yaml   what would change?
   guesthouse rollback -n guesthouse-system report-jobs   have the version before serve again
@@ -47,12 +48,16 @@ enum Command {
     Rollback(RollbackArgs),
     /// Print CustomResourceDefinitions as YAML.
     Crd(CrdArgs),
-    /// Print a JSON Schema of the contract or of a mapping.
+    /// Print a JSON Schema of the contract, of a mapping or of a policy.
     Schema {
         /// Which one.
         #[arg(value_enum)]
         of: SchemaOf,
     },
+    /// Put a plugin into a registry.
+    Push(artifact::PushArgs),
+    /// Get a plugin out of a registry.
+    Pull(artifact::PullArgs),
     /// Take finalizers off the objects of mappings, without their plugins' clean-up.
     Drain(DrainArgs),
     /// List the points at which tests kill the host, one a line.
@@ -78,6 +83,8 @@ pub(crate) enum SchemaOf {
     Descriptor,
     /// One key of a mappings ConfigMap.
     Mapping,
+    /// The file of `guesthouse run --policy`.
+    Policy,
 }
 
 #[derive(Args)]
@@ -85,6 +92,7 @@ pub(crate) enum SchemaOf {
 Examples:
   guesthouse run
   guesthouse run --namespace guesthouse-system --cache /var/cache/guesthouse
+  guesthouse run --policy /etc/guesthouse/policy.yaml  only plugins that this allows
   GUESTHOUSE_LOG=debug guesthouse run                 every pass
   GUESTHOUSE_LOG=guesthouse::step=trace guesthouse run   every step with its content
 
@@ -114,6 +122,17 @@ pub(crate) struct RunArgs {
     /// Where metrics are served, as in 127.0.0.1:9464 [default: nowhere].
     #[arg(long, env = "GUESTHOUSE_METRICS")]
     pub(crate) metrics: Option<SocketAddr>,
+    /// Where plugins are kept as they came, so that a restart needs no network [default: the folder `plugins` in that of
+    /// --cache].
+    #[arg(long, env = "GUESTHOUSE_PLUGIN_CACHE_DIR")]
+    pub(crate) plugin_cache: Option<PathBuf>,
+    /// Most that is kept there; what was used longest ago goes first.
+    #[arg(long, default_value = "1Gi", value_parser = str::parse::<Bytes>)]
+    pub(crate) plugin_cache_size: Bytes,
+    /// YAML file that says which plugins may be loaded at all: from where, by which digest, signed by whom
+    /// [default: any].
+    #[arg(long, env = "GUESTHOUSE_POLICY")]
+    pub(crate) policy: Option<PathBuf>,
     /// A name that no other replica has at the same time; a process started under it takes over at once what an earlier
     /// one of that name left behind [default: the machine's name and something random].
     #[arg(long, env = "GUESTHOUSE_REPLICA_NAME", value_parser = replica_name)]
@@ -369,6 +388,8 @@ pub(crate) fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => exit::code(run::run(&args)),
         Command::New(args) => exit::code(new::run(&args)),
+        Command::Push(args) => exit::code(artifact::push(&args)),
+        Command::Pull(args) => exit::code(artifact::pull(&args)),
         Command::Drain(args) => exit::code(drain::run(&args)),
         Command::Render(args) => exit::code(render::run(&args)),
         Command::Diff(args) => exit::compared(diff::run(&args)),

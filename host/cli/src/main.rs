@@ -1,6 +1,7 @@
 //! The `guesthouse` binary: the host itself, and all that a plugin author uses.
 
 mod args;
+mod artifact;
 mod crd;
 mod diff;
 mod drain;

@@ -1,8 +1,9 @@
 //! `guesthouse run`.
 
-use std::{io::IsTerminal, time::Duration};
+use std::{io::IsTerminal, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
+use guesthouse_artifact::policy::Policy;
 use guesthouse_core::units::Span;
 use guesthouse_operator::{HostOptions, LeaseOptions};
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,6 +20,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         api_in_flight: args.api_in_flight.into(),
         removal_grace: args.removal_grace,
         cache: args.cache.clone(),
+        plugin_cache: args.plugin_cache.clone(),
+        plugin_cache_size: args.plugin_cache_size,
+        policy: policy(args.policy.as_deref())?,
         compiler: Some(
             std::env::current_exe().context("finding this program to compile plugins with")?,
         ),
@@ -41,6 +45,17 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
             .await
             .context("the host cannot run")
     })
+}
+
+/// A host whose policy cannot be read does not run: it would let in what it is to keep out.
+fn policy(path: Option<&Path>) -> Result<Policy> {
+    let Some(path) = path else {
+        return Ok(Policy::default());
+    };
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {shown}"))?;
+    Policy::parse(&text, |file| std::fs::read_to_string(file))
+        .with_context(|| format!("the policy {shown}"))
 }
 
 /// Runs the host in a runtime of its own, which ends with it.

@@ -1,6 +1,7 @@
 //! `guesthouse schema`: the JSON Schemas that stand in `docs/schemas`, generated from the types they describe.
 
 use anyhow::Result;
+use guesthouse_artifact::policy::PolicyFile;
 use guesthouse_core::{
     contract::{Description, Observation, Reply},
     mapping::Mapping,
@@ -15,6 +16,7 @@ pub(crate) fn run(of: SchemaOf) -> Result<()> {
         SchemaOf::Decision => schema_for!(Reply),
         SchemaOf::Descriptor => schema_for!(Description),
         SchemaOf::Mapping => schema_for!(Mapping),
+        SchemaOf::Policy => schema_for!(PolicyFile),
     };
     yaml::out(&format!("{}\n", serde_json::to_string_pretty(&schema)?))
 }

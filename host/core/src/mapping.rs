@@ -5,8 +5,9 @@
 
 mod checked;
 mod rollout;
+mod source;
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 pub use checked::{
     CheckedMapping, MappingError, is_dns_label, is_dns_subdomain, is_own_kind, name_of_key,
@@ -14,6 +15,7 @@ pub use checked::{
 pub use rollout::{OnDifference, ReturnAfter, Rollout};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use source::{PluginSource, SignatureDemand, SourcePlace, TextFrom};
 
 use crate::{grants::Grants, limits::Limits, units::Span};
 
@@ -198,32 +200,13 @@ pub struct For {
     pub label_selector: String,
 }
 
-/// Where a plugin comes from: exactly one of the members.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub enum PluginSource {
-    /// A file the host can read; watched, and swapped in when it changes.
-    File(String),
-    /// A key under `binaryData` of a ConfigMap in the host's namespace; watched likewise.
-    ConfigMap(ConfigMapKey),
-}
-
-impl fmt::Display for PluginSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => write!(f, "in the file {path}"),
-            Self::ConfigMap(at) => write!(f, "in the ConfigMap {}, key {}", at.name, at.key),
-        }
-    }
-}
-
 /// One key of a ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConfigMapKey {
     /// The ConfigMap's name.
     pub name: String,
-    /// The key under `binaryData`.
+    /// The key under `binaryData`, or for a text under `data`.
     pub key: String,
 }
 

@@ -9,8 +9,11 @@ use std::{
     time::Duration,
 };
 
-use guesthouse_core::units::Span;
+use guesthouse_artifact::{Store, StoreError, policy::Policy};
+use guesthouse_core::units::{Bytes, Span};
 use guesthouse_sandbox::{CacheAt, CacheKey, Compiler, Sandbox, SandboxError, Settings};
+
+use tokio::sync::Semaphore;
 
 use crate::{
     cluster::{Api, Discovery, Transport, TransportError, TransportOptions},
@@ -23,8 +26,8 @@ use crate::{
     mapping_objects::MappingObjects,
     metrics,
     outgoing::Outgoing,
+    plugins::Sources,
     related::{Related, RelatedOptions},
-    shelf::Shelf,
     supervisor::{Parts, Supervisor},
     worker::Shop,
 };
@@ -44,6 +47,12 @@ pub struct HostOptions {
     pub removal_grace: Span,
     /// Where compiled plugins are kept; none: compiled anew at each start.
     pub cache: Option<PathBuf>,
+    /// Where plugins are kept as they came; none: beside the compiled ones, if those are kept.
+    pub plugin_cache: Option<PathBuf>,
+    /// Most that is kept there.
+    pub plugin_cache_size: Bytes,
+    /// What the host demands of all plugins.
+    pub policy: Policy,
     /// The program that compiles plugins as a child (`PROGRAM compile`); none: in this process.
     pub compiler: Option<PathBuf>,
     /// How long a plugin is not called before its native code is given up; the next call brings it back from the cache.
@@ -63,6 +72,9 @@ impl Default for HostOptions {
             api_in_flight: 16,
             removal_grace: Span::from_secs(60),
             cache: None,
+            plugin_cache: None,
+            plugin_cache_size: Bytes(1 << 30),
+            policy: Policy::default(),
             compiler: None,
             plugin_idle: Duration::from_secs(600),
             metrics: None,
@@ -80,6 +92,9 @@ pub enum HostError {
     /// The sandbox.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
+    /// The plugins on disk.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// The client of http effects.
     #[error("http client: {0}")]
     Http(#[from] reqwest::Error),
@@ -124,6 +139,15 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
     }
     tokio::spawn(rest(sandbox.clone(), options.plugin_idle));
     let api = Api::new(transport.clone());
+    let plugins = Arc::new(Sources {
+        sandbox,
+        transport: transport.clone(),
+        api: api.clone(),
+        namespace: namespace.clone(),
+        policy: Arc::new(options.policy.clone()),
+        store: store(&options)?,
+        turns: Arc::new(Semaphore::new(Sources::TURNS)),
+    });
     let threads = std::thread::available_parallelism().map_or(2, |n| n.get().max(2));
     let executor = Executor::start(threads).map_err(HostError::Threads)?;
     let outgoing = Outgoing::new(options.http_in_flight)?;
@@ -160,8 +184,7 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
         concurrency: options.concurrency.max(1),
         removal_grace: options.removal_grace,
         transport,
-        sandbox,
-        shelf: Shelf::open(options.cache.as_deref()),
+        plugins,
         mapping_objects: MappingObjects::new(api.clone(), &namespace),
         wakes,
     };
@@ -213,6 +236,14 @@ fn settings(options: &HostOptions) -> Result<Settings, SandboxError> {
         compiler,
         ..Settings::default()
     })
+}
+
+/// Plugins are as large as their code: where that is kept, they are too.
+fn store(options: &HostOptions) -> Result<Option<Store>, HostError> {
+    let beside = || Some(options.cache.as_ref()?.join("plugins"));
+    let dir = options.plugin_cache.clone().or_else(beside);
+    let open = |dir: PathBuf| Store::open(&dir, options.plugin_cache_size.0);
+    Ok(dir.map(open).transpose()?)
 }
 
 /// The key lies beside what it vouches for, in a folder that is made if it is absent.

@@ -23,7 +23,6 @@ mod outgoing;
 mod plugins;
 mod related;
 mod rollback;
-mod shelf;
 mod supervisor;
 mod sweeper;
 mod trace;

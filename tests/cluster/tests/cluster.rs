@@ -26,6 +26,7 @@ mod cluster {
     mod schema;
     mod selectors;
     mod settled;
+    mod sources;
     mod spec;
     mod swap;
     mod swaps;

@@ -108,9 +108,11 @@ impl Suite {
         wanted.config_schema.clone_from(&found.config_schema);
         let (wanted, mut found) = (serde_json::to_value(&wanted)?, serde_json::to_value(found)?);
         // A definition has more in it than its name, and each SDK its own way to it.
-        let name = found["kinds"][0]["crd"]["metadata"]["name"].take();
-        found["kinds"][0]["crd"].clone_from(&wanted["kinds"][0]["crd"]);
-        found["kinds"][0]["crd"]["metadata"]["name"] = name;
+        if let Some(crd) = found.pointer_mut("/kinds/0/crd") {
+            let name = crd["metadata"]["name"].take();
+            crd.clone_from(&wanted["kinds"][0]["crd"]);
+            crd["metadata"]["name"] = name;
+        }
         anyhow::ensure!(wanted == found, "wanted {wanted}\n      found  {found}");
         Ok(())
     }

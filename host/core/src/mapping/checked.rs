@@ -1,6 +1,6 @@
 //! A mapping that was read and checked: everything that can be known of it before a cluster is asked.
 
-use super::{Mapping, PluginSource};
+use super::Mapping;
 use crate::{
     contract::{Json, Kind},
     grants::{BadGrant, HOST_HEADERS},
@@ -348,19 +348,7 @@ fn check_names(mapping: &Mapping) -> Result<(), MappingError> {
             format!("`{}` is no service account's name", mapping.service_account),
         );
     }
-    match &mapping.plugin {
-        PluginSource::File(path) if path.is_empty() => {
-            value("plugin.file", "must name a file".to_owned())
-        }
-        PluginSource::ConfigMap(at) if !is_dns_subdomain(&at.name) || at.key.is_empty() => value(
-            "plugin.configMap",
-            format!(
-                "name `{}` and key `{}` must name a key of a ConfigMap",
-                at.name, at.key
-            ),
-        ),
-        _ => Ok(()),
-    }
+    mapping.plugin.check()
 }
 
 /// RFC 1123 subdomain.

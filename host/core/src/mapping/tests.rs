@@ -31,7 +31,7 @@ fn a_mapping_reads_and_its_integers_stay_exact() {
     assert_eq!(mapping.account.namespace(), "guesthouse-system");
     assert_eq!(
         mapping.mapping.plugin,
-        PluginSource::File("/plugins/report-job.wasm".into())
+        PluginSource::file("/plugins/report-job.wasm")
     );
 }
 
@@ -44,8 +44,8 @@ fn what_is_wrong_is_named_with_what_to_write() {
         ("concurrency: 16", "concurrency: 0", "from 1 to 1024"),
         (
             "{file: /plugins/report-job.wasm}",
-            "{oci: x}",
-            "unknown variant `oci`",
+            "{ocl: x}",
+            "unknown field `ocl`, expected one of file, configMap",
         ),
         (
             "serviceAccount: report-jobs",

@@ -21,6 +21,7 @@ use crate::{
     clock,
     cluster::RequestError,
     mapping_objects::{Known, Stands},
+    plugins,
 };
 
 /// Versions of one mapping that are kept in memory: what serves, what served before, and one more.
@@ -236,10 +237,13 @@ impl Supervisor {
             return;
         }
         life.fetching = Some(digest.clone());
-        let (sandbox, shelf) = (self.sandbox.clone(), self.shelf.clone());
+        let Some(runtime) = self.mappings.get(name) else {
+            return;
+        };
+        let (plugins, source) = (self.plugins.clone(), runtime.checked.mapping.plugin.clone());
         let (heard, name) = (self.channels.lives.clone(), name.to_owned());
         tokio::spawn(async move {
-            let found = shelf.load(sandbox, &digest).await;
+            let found = plugins::kept(plugins, source, &digest).await;
             let _ = heard.send(Heard::Fetched(name, digest, found));
         });
     }
@@ -327,9 +331,32 @@ impl Supervisor {
         }
     }
 
+    /// Where a version of a mapping came from.
+    pub(super) fn origin(&self, name: &str, digest: &str) -> String {
+        let runtime = self.mappings.get(name);
+        let source = runtime.and_then(|it| self.sources.get(&it.checked.mapping.plugin));
+        let good = source.and_then(|source| source.good.as_ref());
+        if let Some(good) = good.filter(|good| good.plugin.digest() == digest) {
+            return good.origin.clone();
+        }
+        let serves = self
+            .lives
+            .get(name)
+            .and_then(|it| it.status.plugin.as_ref());
+        let same = serves.filter(|serves| serves.digest == digest);
+        same.map_or_else(
+            || "what was kept of earlier versions".to_owned(),
+            |serves| serves.origin.clone(),
+        )
+    }
+
     /// Another version took over, or the same one under another mapping.
     pub(super) fn life_goes_on(&mut self, name: &str, serving: &Serving, why: &str, state: State) {
-        let (Some(plugin), Some(life)) = (&serving.plugin, self.lives.get_mut(name)) else {
+        let Some(plugin) = &serving.plugin else {
+            return;
+        };
+        let origin = self.origin(name, plugin.digest());
+        let Some(life) = self.lives.get_mut(name) else {
             return;
         };
         let digest = short_digest(plugin.digest());
@@ -338,7 +365,6 @@ impl Supervisor {
             (_, why) => format!("{digest} took over: {why}"),
         };
         let mapping = &serving.terms.mapping.mapping;
-        let origin = mapping.plugin.to_string();
         let on_probation = state == State::Serving;
         life.published(plugin, origin, &ended, on_probation, clock::now());
         life.status.for_ = (&serving.terms.mapping.kind).into();

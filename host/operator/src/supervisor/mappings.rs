@@ -298,19 +298,12 @@ impl Supervisor {
             return;
         }
         let loaded = self.channels.loaded.clone();
-        let watch = plugins::watch(
-            source,
-            self.sandbox.clone(),
-            self.shelf.clone(),
-            &self.transport,
-            &self.namespace,
-            loaded,
-        );
+        let watch = plugins::watch(source, &self.plugins, loaded);
         self.sources.insert(
             source.clone(),
             Source {
                 _watch: watch,
-                plugin: None,
+                good: None,
                 problem: None,
                 heard: false,
             },
@@ -333,7 +326,7 @@ impl Supervisor {
         };
         source.heard = true;
         match loaded.result {
-            Ok(plugin) => (source.plugin, source.problem) = (Some(plugin), None),
+            Ok(good) => (source.good, source.problem) = (Some(good), None),
             Err(why) => source.problem = Some(why),
         }
         let users: Vec<String> = self

@@ -29,7 +29,6 @@ use guesthouse_core::{
     time::Time,
     units::Span,
 };
-use guesthouse_sandbox::{Plugin, Sandbox};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::{
@@ -41,9 +40,8 @@ use crate::{
     config::Place,
     leases::{Client, Said},
     mapping_objects::MappingObjects,
-    plugins::{self, Loaded, SourceWatch},
+    plugins::{self, Good, Loaded, SourceWatch, Sources},
     related::Wake,
-    shelf::Shelf,
     worker::{Report, Shop},
 };
 use kinds::KindScope;
@@ -65,7 +63,7 @@ const DRAIN: Duration = Duration::from_secs(20);
 struct Source {
     _watch: SourceWatch,
     /// The last good version.
-    plugin: Option<Plugin>,
+    good: Option<Good>,
     /// Why the newest version is not the one that serves.
     problem: Option<String>,
     /// Whether it has been heard of at all.
@@ -83,7 +81,7 @@ pub(crate) struct Supervisor {
     namespace: String,
     transport: Transport,
     discovery: Arc<Discovery>,
-    sandbox: Arc<Sandbox>,
+    plugins: Arc<Sources>,
     shop: Arc<Shop>,
     config_watch: Watch,
     journals_synced: bool,
@@ -95,7 +93,6 @@ pub(crate) struct Supervisor {
     next_watch: u64,
     sources: BTreeMap<PluginSource, Source>,
     sweep: sweep::Sweep,
-    shelf: Shelf,
     mapping_objects: MappingObjects,
     /// What was last said about Mapping objects that cannot be read or written.
     mapping_objects_told: Option<String>,
@@ -142,11 +139,10 @@ pub(crate) struct Parts {
     pub(crate) namespace: String,
     pub(crate) transport: Transport,
     pub(crate) discovery: Arc<Discovery>,
-    pub(crate) sandbox: Arc<Sandbox>,
+    pub(crate) plugins: Arc<Sources>,
     pub(crate) concurrency: usize,
     /// How long a mapping must be gone before its finalizers are taken off.
     pub(crate) removal_grace: Span,
-    pub(crate) shelf: Shelf,
     pub(crate) mapping_objects: MappingObjects,
     /// Keys whose related objects or children changed.
     pub(crate) wakes: UnboundedReceiver<Wake>,
@@ -190,7 +186,7 @@ impl Supervisor {
             namespace: parts.namespace,
             transport: parts.transport,
             discovery: parts.discovery,
-            sandbox: parts.sandbox,
+            plugins: parts.plugins,
             shop: Arc::new(shop(journals)),
             config_watch,
             journals_synced: false,
@@ -202,7 +198,6 @@ impl Supervisor {
             next_watch: FIRST_KIND,
             sources: BTreeMap::new(),
             sweep: sweep::Sweep::new(parts.removal_grace),
-            shelf: parts.shelf,
             mapping_objects: parts.mapping_objects,
             mapping_objects_told: None,
             looked_for_leftovers: false,

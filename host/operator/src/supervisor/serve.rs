@@ -6,7 +6,7 @@ use guesthouse_core::{
     contract::{Descriptor, EventType},
     life::{Choice, State},
     limits::Limits,
-    mapping::{Breaker, CheckedMapping, Mapping, QueueFields, Retry, Rollout},
+    mapping::{Breaker, CheckedMapping, Mapping, PluginSource, QueueFields, Retry, Rollout},
     pass::{PluginFacts, Terms, short_digest},
     queue::{MappingId, Why},
     units::Span,
@@ -64,12 +64,15 @@ impl Supervisor {
         if !source.heard {
             return;
         }
-        let (plugin, problem) = (source.plugin.clone(), source.problem.clone());
-        let fits_it = plugin.as_ref().map(|it| fits(it.descriptor(), &checked));
-        let trouble = problem.or_else(|| fits_it.and_then(Result::err));
-        let newest = match (&plugin, &trouble) {
+        // What this very source brought last, judged by what is demanded now, also where its newest is in trouble.
+        let (good, problem) = (source.good.clone(), source.problem.clone());
+        let plugin = good.map(|good| good.plugin);
+        let fit = plugin.as_ref().map(|it| fits(it.descriptor(), &checked));
+        let unfit = fit.and_then(Result::err);
+        let trouble = problem.clone().or_else(|| unfit.clone());
+        let newest = match (&plugin, &unfit) {
             (Some(plugin), None) => Ok(plugin),
-            (_, trouble) => Err(trouble.as_deref().unwrap_or_default()),
+            _ => Err(trouble.as_deref().unwrap_or_default()),
         };
         let Some(choice) = self.choose(name, newest, before.as_ref()) else {
             return;
@@ -82,6 +85,10 @@ impl Supervisor {
             Choice::Serve { digest, state, why } => {
                 let Some(plugin) = self.version(name, &digest, newest.as_ref()) else {
                     return;
+                };
+                let (state, why) = match (state, problem) {
+                    (State::Serving, Some(problem)) => (State::Refused, problem),
+                    _ => (state, why),
                 };
                 self.serve_version(name, before, plugin, &checked, state, &why);
                 self.go_on_from_record(name, &digest, newest.as_ref());
@@ -227,9 +234,10 @@ impl Supervisor {
             .is_some_and(|before| covers(&before.terms) == covers(&serving.terms));
         let kind = kind_name(&serving.terms.mapping.kind);
         let note = serving.plugin.as_ref().map(|plugin| {
+            let origin = self.origin(name, plugin.digest());
             let (descriptor, digest) = (plugin.descriptor(), short_digest(plugin.digest()));
             format!(
-                "mapping {name}: {} {} ({digest}) serves {kind}",
+                "mapping {name}: {} {} ({digest}) serves {kind}, from {origin}",
                 descriptor.name, descriptor.version
             )
         });
@@ -294,6 +302,8 @@ impl Supervisor {
 /// What says which objects are held, and how: an edit of it concerns every object, though no plugin decides otherwise by it.
 fn held(mapping: &Mapping) -> Mapping {
     Mapping {
+        // The digest says which plugin it is.
+        plugin: PluginSource::default(),
         queue: QueueFields::default(),
         retry: Retry::default(),
         resync: Span(0),

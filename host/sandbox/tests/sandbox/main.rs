@@ -9,5 +9,6 @@ mod limits;
 mod load;
 mod refusals;
 mod registry;
+mod slow;
 mod support;
 mod world;

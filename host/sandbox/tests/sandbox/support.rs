@@ -25,6 +25,18 @@ pub(crate) fn command() -> &'static [u8] {
     WASM.get_or_init(|| built("sandbox_command.wasm"))
 }
 
+/// A guest in another language than Rust, from the folder `GUESTHOUSE_PLUGINS`; in CI it must be there.
+pub(crate) fn of_language(file: &str) -> Option<Vec<u8>> {
+    let folder = std::env::var_os("GUESTHOUSE_PLUGINS").map(PathBuf::from);
+    let wasm = folder.and_then(|folder| std::fs::read(folder.join(file)).ok());
+    let must = std::env::var_os("CI").is_some();
+    assert!(
+        wasm.is_some() || !must,
+        "{file} was not built: CI builds every language"
+    );
+    wasm
+}
+
 fn built(file: &str) -> Vec<u8> {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| match std::env::var_os("GUESTHOUSE_PLUGINS") {

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use guesthouse_tests::{
-    CONFIG_CHECKSUMS, CONFIG_MAPS, EMAIL_REQUESTS, PROVISION_REQUESTS, Receiver, Scene, condition,
-    of_language, plugin, scenario,
+    CONFIG_CHECKSUMS, CONFIG_MAPS, EMAIL_REQUESTS, JOBS, NIGHTLY_BACKUPS, PROVISION_REQUESTS,
+    Receiver, Scene, condition, of_language, plugin, scenario,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -173,6 +173,69 @@ fn fnv(parts: &[&str]) -> String {
         }
     }
     format!("{hash:016x}")
+}
+
+/// Python. Trap of schedules: what was missed while nobody looked is made up for once, not once for each time.
+#[test]
+fn a_backup_that_was_missed_is_made_once_and_its_end_is_told() -> Result<()> {
+    let Some(wasm) = of_language("nightly_backup")? else {
+        return Ok(());
+    };
+    scenario("backups", async |scene| {
+        scene.define_of("nightly-backup").await?;
+        let mut mapping = scene.mapping(NIGHTLY_BACKUPS, &wasm);
+        mapping["grants"] = json!({"apply": [{"apiVersion": "batch/v1", "kind": "Job"}]});
+        mapping["limits"] = json!({"time": "3s"});
+        scene.map("backups", &mapping.to_string()).await?;
+        let object = json!({
+            "metadata": {"name": "orders"},
+            "spec": {"schedule": "0 2 * * *", "timeZone": "Europe/Berlin", "image": "backup:1"},
+        });
+        scene.create(NIGHTLY_BACKUPS, object).await?;
+        // The host was away since a night long ago.
+        let missed = json!({"status": {
+            "schedule": "0 2 * * * Europe/Berlin", "nextRun": "2026-03-29T00:00:00Z",
+        }});
+        scene
+            .patch_status(NIGHTLY_BACKUPS, "orders", missed)
+            .await?;
+        let host = scene.host()?;
+        let ran = |backup: &Value| backup["status"]["lastResult"] == "Running";
+        let backup = scene
+            .object_is(NIGHTLY_BACKUPS, "orders", "running", ran)
+            .await?;
+        let [last, next] = ["lastRun", "nextRun"].map(|field| {
+            let text = backup["status"][field].as_str().unwrap_or_default();
+            text.parse::<jiff::Timestamp>()
+        });
+        let (last, next, now) = (last?, next?, jiff::Timestamp::now());
+        ensure!(last <= now && now < next, "{backup}");
+        // A night is at most 25 hours after another.
+        ensure!(next.duration_since(last).as_hours() <= 25, "{backup}");
+        let jobs = scene.api.list(JOBS, &scene.namespace).await?;
+        ensure!(jobs.len() == 1, "{jobs:#?}");
+        let name = jobs[0]["metadata"]["name"].as_str().context("a name")?;
+        // What the Jobs' controller would say.
+        let ended = last.to_string();
+        let done =
+            |type_: &str| json!({"type": type_, "status": "True", "lastTransitionTime": ended});
+        let complete = json!({"status": {
+            "startTime": ended, "completionTime": ended, "succeeded": 1,
+            "conditions": [done("SuccessCriteriaMet"), done("Complete")],
+        }});
+        scene.patch_status(JOBS, name, complete).await?;
+        let succeeded = |backup: &Value| backup["status"]["history"][0]["result"] == "Succeeded";
+        scene
+            .object_is(NIGHTLY_BACKUPS, "orders", "succeeded", succeeded)
+            .await?;
+        scene.stop(host).await?;
+        let position = scene.log()?.len();
+        let _host = scene.host()?;
+        scene.quiet("orders", position).await?;
+        let jobs = scene.api.list(JOBS, &scene.namespace).await?;
+        ensure!(jobs.len() == 1, "{jobs:#?}");
+        Ok(())
+    })
 }
 
 /// Go, in place of Rust and back: a plugin in another language that decides the same changes nothing.

@@ -1,0 +1,1 @@
+MEQCICAnPo/nZbhGl6n87gcNGLoaKlHSga/Z8IfR3yHq4X9gAiAJR9bb+/VCrLRaRyreZfFVQJCu6WPaaH+oJtwxPIXxjw==
