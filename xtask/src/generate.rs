@@ -102,8 +102,13 @@ fn all() -> Result<Vec<Generated>> {
         let schema = output(&host, &["schema", of])?;
         all.push(Generated::new(format!("docs/schemas/{of}.json"), schema));
     }
-    let journals = output(&host, &["crd", "--host"])?;
-    all.push(Generated::new("deploy/crds/journals.yaml", journals));
+    let own = output(&host, &["crd", "--host"])?;
+    for (kind, crd) in ["journals", "mappings"].into_iter().zip(own.split("---\n")) {
+        all.push(Generated::new(
+            format!("deploy/crds/{kind}.yaml"),
+            crd.to_owned(),
+        ));
+    }
     for (folder, file) in PLUGINS {
         let wasm = plugins.join(file);
         let crd = output(&host, &["crd", &wasm.to_string_lossy()])?;

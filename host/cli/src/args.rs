@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use guesthouse_core::units::{Bytes, Span};
 
-use crate::{artifact, crd, drain, exit, new, render, run, schema};
+use crate::{artifact, crd, diff, drain, exit, new, render, rollback, run, schema};
 
 #[derive(Parser)]
 #[command(
@@ -28,9 +28,11 @@ Examples:
   guesthouse render plugin.wasm -f object.yaml        what would the host do?
   guesthouse push plugin.wasm registry.example/team/report-job:1.2.0
   guesthouse run --namespace guesthouse-system        serve the mappings of a namespace
+  guesthouse diff old.wasm new.wasm -f objects.yaml   what would change?
+  guesthouse rollback -n guesthouse-system report-jobs   have the version before serve again
   guesthouse drain -n guesthouse-system report-jobs   let go of the objects of a removed mapping
 
-Exit codes: 0 fine, 2 usage, 3 the tool could not work (file, cluster, network), 4 the plugin was refused.";
+Exit codes: 0 fine, 1 there are differences, 2 usage, 3 the tool could not work (file, cluster, network), 4 the plugin was refused.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -40,6 +42,10 @@ enum Command {
     New(NewArgs),
     /// Print what the host would do for an object, without a cluster.
     Render(RenderArgs),
+    /// Show what another version of a plugin decides otherwise, object by object.
+    Diff(DiffArgs),
+    /// Have an older version of a mapping's plugin serve again.
+    Rollback(RollbackArgs),
     /// Print CustomResourceDefinitions as YAML.
     Crd(CrdArgs),
     /// Print a JSON Schema of the contract, of a mapping or of a policy.
@@ -219,7 +225,7 @@ pub(crate) struct RenderArgs {
 #[command(after_help = "\
 Examples:
   guesthouse crd plugin.wasm | kubectl apply -f -
-  guesthouse crd --host > journals.yaml")]
+  guesthouse crd --host | kubectl apply -f -")]
 pub(crate) struct CrdArgs {
     /// The plugin's WebAssembly file.
     #[arg(required_unless_present = "host", conflicts_with = "host")]
@@ -293,6 +299,90 @@ pub(crate) struct NewArgs {
     pub(crate) dir: Option<PathBuf>,
 }
 
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  guesthouse diff old.wasm new.wasm -f jobs.yaml --mapping report-jobs.yaml
+  guesthouse diff old.wasm new.wasm --from-cluster report-jobs -n guesthouse-system
+  guesthouse diff old.wasm new.wasm --from-cluster report-jobs -o json | jq .objects
+
+Both are asked with everything they want withheld, up to their checked plan: nothing is written or sent. From a cluster
+the objects of the mapping are read, what the host has on record of them, and what they need beside them, as whoever
+runs this. What hangs on answers to requests is not comparable.
+
+Exit codes: 0 they decide the same, 1 they do not, 2 usage, 3 the tool could not work, 4 a plugin was refused.")]
+pub(crate) struct DiffArgs {
+    /// The WebAssembly file of the version that serves.
+    pub(crate) old: PathBuf,
+    /// That of the other one.
+    pub(crate) new: PathBuf,
+    /// Objects as YAML or JSON, several documents to a file; may be given more than once.
+    #[arg(
+        short = 'f',
+        long = "filename",
+        required_unless_present = "from_cluster"
+    )]
+    pub(crate) objects: Vec<PathBuf>,
+    /// The live objects of this mapping instead; the cluster is found as kubectl finds it.
+    #[arg(long, value_name = "MAPPING", conflicts_with_all = ["objects", "mapping", "related", "crd"])]
+    pub(crate) from_cluster: Option<String>,
+    /// Most objects of a cluster that are asked about.
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) limit: usize,
+    /// The mapping's file [default: no config, and the grants that NEW itself asks for].
+    #[arg(short, long)]
+    pub(crate) mapping: Option<PathBuf>,
+    /// Namespace of the host [default: the kubeconfig's].
+    #[arg(short, long, env = "GUESTHOUSE_NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// Objects that needs and children are answered from; may be given more than once.
+    #[arg(long)]
+    pub(crate) related: Vec<PathBuf>,
+    /// CustomResourceDefinition of the kind [default: the one NEW brings].
+    #[arg(long)]
+    pub(crate) crd: Option<PathBuf>,
+    /// When the passes begin, RFC 3339 [default: now].
+    #[arg(long)]
+    pub(crate) now: Option<String>,
+    /// How it is printed.
+    #[arg(short, long, value_enum, default_value = "text")]
+    pub(crate) output: DiffForm,
+}
+
+/// Form of the differences.
+#[derive(Clone, Copy, ValueEnum, PartialEq, Eq)]
+pub(crate) enum DiffForm {
+    /// For people.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl get mappings -n guesthouse-system                               what serves?
+  kubectl get mapping report-jobs -n guesthouse-system -o yaml            what did? (status.history)
+  guesthouse rollback -n guesthouse-system report-jobs                    the version before
+  guesthouse rollback -n guesthouse-system report-jobs --to sha256:0123456789ab
+  guesthouse rollback -n guesthouse-system report-jobs --undo             what the source brings
+
+It is an annotation on the mapping's ConfigMap (pin.guesthouse.dev/report-jobs), so it lasts until --undo.
+The version's bytes come from the host's memory or from the store in its cache folder.")]
+pub(crate) struct RollbackArgs {
+    /// The mapping.
+    pub(crate) mapping: String,
+    /// The version, by its digest or by as much of it as tables show [default: the one that served before].
+    #[arg(long, conflicts_with = "undo")]
+    pub(crate) to: Option<String>,
+    /// Let the newest version of the source serve again.
+    #[arg(long)]
+    pub(crate) undo: bool,
+    /// Namespace of the host, where the mappings lie [default: the kubeconfig's].
+    #[arg(short, long, env = "GUESTHOUSE_NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+}
+
 /// Reads the command line and does what it says.
 pub(crate) fn main() -> ExitCode {
     match Cli::parse().command {
@@ -302,6 +392,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Pull(args) => exit::code(artifact::pull(&args)),
         Command::Drain(args) => exit::code(drain::run(&args)),
         Command::Render(args) => exit::code(render::run(&args)),
+        Command::Diff(args) => exit::compared(diff::run(&args)),
+        Command::Rollback(args) => exit::code(rollback::run(&args)),
         Command::Crd(args) => exit::code(crd::run(&args)),
         Command::Schema { of } => exit::code(schema::run(of)),
         #[cfg(feature = "crash-points")]

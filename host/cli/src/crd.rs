@@ -10,7 +10,10 @@ use crate::{args::CrdArgs, exit::Refused, yaml};
 
 pub(crate) fn run(args: &CrdArgs) -> Result<()> {
     let crds = match &args.plugin {
-        None => vec![guesthouse_operator::journals::crd()],
+        None => vec![
+            guesthouse_operator::journals::crd(),
+            guesthouse_operator::mapping_objects::crd(),
+        ],
         Some(path) => of_plugin(&load(path)?)?,
     };
     let documents: Vec<String> = crds.iter().map(yaml::print).collect::<Result<_>>()?;

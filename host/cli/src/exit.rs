@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 /// 0: fine. 2 is clap's own, for usage.
 pub(crate) const FINE: u8 = 0;
+/// What was compared differs.
+pub(crate) const DIFFERENT: u8 = 1;
 /// The tool could not work: a file, the cluster, the network.
 pub(crate) const CANNOT: u8 = 3;
 /// The plugin was refused, or refused.
@@ -20,6 +22,14 @@ impl std::fmt::Display for Refused {
 }
 
 impl std::error::Error for Refused {}
+
+/// The code of a comparison: whether the two are the same.
+pub(crate) fn compared(result: anyhow::Result<bool>) -> ExitCode {
+    match result {
+        Ok(false) => ExitCode::from(DIFFERENT),
+        result => code(result.map(|_| ())),
+    }
+}
 
 /// Prints an error to stderr and names its code.
 pub(crate) fn code(result: anyhow::Result<()>) -> ExitCode {

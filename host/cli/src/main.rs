@@ -3,10 +3,12 @@
 mod args;
 mod artifact;
 mod crd;
+mod diff;
 mod drain;
 mod exit;
 mod new;
 mod render;
+mod rollback;
 mod run;
 mod schema;
 mod yaml;

@@ -1,22 +1,24 @@
 //! `guesthouse render`: a pass without a cluster.
 //!
-//! The pass is the host's own: this is another driver of the same state machine, which calls the plugin and prints every other
-//! step instead of carrying it out. So what is printed is what the host does.
+//! The pass is the host's own: the same state machine with its effects withheld, which calls the plugin and has every other
+//! step printed instead of carried out. So what is printed is what the host does.
 
-mod world;
-
-use std::sync::Arc;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::{Context, Result, bail};
 use guesthouse_core::{
     contract::{Json, Receipt, ReceiptState, Reply, Verb},
+    dry::{Ask, DryRun, MOST_PASSES, Nothing, Over, Until, World, complete},
     journal::{Journal, ReceiptRecord, RecordState, Subject},
     keys::request_fingerprint,
     mapping::CheckedMapping,
     object::{Head, ObjectKey, Uid},
     pass::{
-        Begin, Carry, ChildWrite, End, KindFacts, Pass, PluginFacts, Step, StepAction,
-        StoredJournal, Terms, Told,
+        Begin, Carry, ChildWrite, End, KindFacts, PluginFacts, Step, StepAction, StoredJournal,
+        Terms,
     },
     schema::StatusSchema,
     time::Time,
@@ -26,10 +28,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{args::RenderArgs, crd, exit::Refused, yaml};
-use world::{World, complete};
-
-/// Passes that are rendered one after the other, where each asks for the next at once.
-const MOST_PASSES: usize = 5;
 
 pub(crate) fn run(args: &RenderArgs) -> Result<()> {
     let plugin = crd::load(&args.plugin)?;
@@ -37,15 +35,13 @@ pub(crate) fn run(args: &RenderArgs) -> Result<()> {
         yaml::read(&args.object)?,
         "00000000-0000-0000-0000-000000000000",
     )?;
-    let mapping = mapping(args, &plugin, &object)?;
+    let given = args.mapping.as_deref();
+    let mapping = mapping(given, &args.namespace, &args.plugin, &plugin, &object)?;
     let definition = match &args.crd {
         Some(path) => Some(yaml::read(path)?),
         None => crd::for_kind(&plugin, &mapping.kind),
     };
-    let now = match &args.now {
-        Some(text) => Time::parse(text)?,
-        None => Time(now_ms()),
-    };
+    let now = now(args.now.as_deref())?;
     let receipts: Vec<Receipt> = match &args.receipts {
         Some(path) => serde_json::from_value(yaml::read(path)?)
             .with_context(|| format!("{}", path.display()))?,
@@ -63,7 +59,7 @@ pub(crate) fn run(args: &RenderArgs) -> Result<()> {
             broken: None,
         },
     };
-    let others = related(args, &object)?;
+    let others = related(&args.related, &object)?;
     let mut rendering = Rendering {
         plugin,
         terms: Arc::new(terms),
@@ -97,10 +93,10 @@ struct Planned {
 }
 
 /// Objects beside the reconciled one; without a namespace they lie in its own.
-fn related(args: &RenderArgs, object: &Value) -> Result<Vec<Value>> {
+pub(crate) fn related(paths: &[PathBuf], object: &Value) -> Result<Vec<Value>> {
     let own = &object["metadata"]["namespace"];
     let mut all = Vec::new();
-    for path in &args.related {
+    for path in paths {
         for mut other in yaml::read_all(path)? {
             let uid = format!("00000000-0000-0000-0002-{:012}", all.len());
             if other["metadata"]["namespace"].is_null() && !own.is_null() {
@@ -114,29 +110,35 @@ fn related(args: &RenderArgs, object: &Value) -> Result<Vec<Value>> {
 }
 
 /// The mapping given, or one that grants what the plugin asks for.
-fn mapping(args: &RenderArgs, plugin: &Plugin, object: &Value) -> Result<CheckedMapping> {
-    if let Some(path) = &args.mapping {
+pub(crate) fn mapping(
+    given: Option<&Path>,
+    namespace: &str,
+    file: &Path,
+    plugin: &Plugin,
+    object: &Value,
+) -> Result<CheckedMapping> {
+    if let Some(path) = given {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         let name = path
             .file_stem()
             .and_then(|stem| stem.to_str())
             .unwrap_or("mapping");
-        return CheckedMapping::parse(name, &text, &args.namespace)
+        return CheckedMapping::parse(name, &text, namespace)
             .with_context(|| format!("{}", path.display()));
     }
     eprintln!("note: no --mapping: no config, and the plugin is granted what it asks for");
     let text = json!({
         "for": {"apiVersion": object["apiVersion"], "kind": object["kind"]},
-        "plugin": {"file": args.plugin},
+        "plugin": {"file": file},
         "grants": plugin.descriptor().grants.read::<Value>()?,
         "serviceAccount": "default",
     });
-    CheckedMapping::parse("render", &text.to_string(), &args.namespace)
+    CheckedMapping::parse("render", &text.to_string(), namespace)
         .context("a mapping for this object and plugin")
 }
 
-fn facts(definition: Option<&Value>, mapping: &CheckedMapping) -> KindFacts {
+pub(crate) fn facts(definition: Option<&Value>, mapping: &CheckedMapping) -> KindFacts {
     let version = mapping
         .kind
         .api_version
@@ -167,83 +169,32 @@ impl Rendering {
         let raw = Json::of(&self.world.object)?;
         let head = Head::parse(raw.as_str())?;
         let (key, uid) = (head.key(), Uid::new(&head.uid));
-        let mut journals = self.journal(&key, &uid, &raw, now)?;
-        let mut carry = Carry::default();
-        for _ in 0..MOST_PASSES {
-            let begin = Begin {
-                object: Some(Json::of(&self.world.object)?),
-                journals: journals.clone(),
-                key: key.clone(),
-                carry,
-                forced: true,
-            };
-            let Some(end) = self.pass(begin, &mut journals, now)? else {
-                return Ok(
-                    json!({"outcome": "what follows depends on the answers; give them with --receipts"}),
-                );
-            };
-            if !end.again {
-                return Ok(ended(&end));
+        let begin = Begin {
+            journals: self.journal(&key, &uid, &raw, now)?,
+            object: Some(raw.clone()),
+            key,
+            carry: Carry::default(),
+            forced: true,
+        };
+        let (terms, world) = (self.terms.clone(), self.world.clone());
+        let (mut run, mut ask) = DryRun::start(terms, begin, world, Nothing, Until::Settled, now);
+        let over = loop {
+            match ask {
+                Ask::Call(verb, seen) => ask = run.answer(Ok(self.call(verb, &seen)?)),
+                Ask::Over(over) => break over,
             }
-            carry = end.carry;
-        }
-        Ok(json!({"outcome": format!("after {MOST_PASSES} passes it still asks for another one")}))
-    }
-
-    /// One pass; none where it cannot go on without an answer from outside.
-    fn pass(
-        &mut self,
-        begin: Begin,
-        journals: &mut Vec<StoredJournal>,
-        now: Time,
-    ) -> Result<Option<End>> {
-        let (mut pass, mut step) = Pass::start(self.terms.clone(), begin, now);
-        loop {
-            self.note(&step);
-            let told = match step.action {
-                StepAction::Call(verb, seen) => Told::Reply(Ok(self.call(verb, &seen)?)),
-                StepAction::Gather(gather) => Told::Gathered(self.world.gather(&gather)),
-                StepAction::Look(objects) => {
-                    Told::Looked(objects.iter().map(|o| Ok(self.world.look(o))).collect())
-                }
-                StepAction::Apply(writes) => {
-                    let applied: Result<Vec<_>> =
-                        writes.iter().map(|w| self.world.apply(w)).collect();
-                    Told::Applied(applied?.into_iter().map(Ok).collect())
-                }
-                StepAction::Remove(removals) => {
-                    Told::Removed(removals.iter().map(|r| Ok(self.world.remove(r))).collect())
-                }
-                StepAction::Finalizer(write) => {
-                    self.world.finalizer(&write);
-                    Told::Written(Ok(Json::of(&self.world.object)?))
-                }
-                StepAction::DeleteSelf { .. } => Told::Removed(vec![Ok(true)]),
-                StepAction::Journal(write) => {
-                    *journals = vec![StoredJournal {
-                        name: write.name,
-                        version: "1".into(),
-                        journal: write.journal,
-                    }];
-                    Told::Journaled(Ok("1".into()))
-                }
-                StepAction::Patch(write) => {
-                    self.world.patch(&write.body);
-                    Told::Written(Ok(Json::of(&self.world.object)?))
-                }
-                StepAction::Status(write) => {
-                    self.world.object["status"] = write.body;
-                    Told::Written(Ok(Json::of(&self.world.object)?))
-                }
-                StepAction::Tell(_) => Told::Done,
-                StepAction::Send(_) => return Ok(None),
-                StepAction::Read | StepAction::DropJournal { .. } => {
-                    bail!("a new object has nothing to read again")
-                }
-                StepAction::End(end) => return Ok(Some(*end)),
-            };
-            step = pass.resume(told, now);
-        }
+        };
+        self.steps = run.steps.iter().filter_map(planned).collect();
+        Ok(match over {
+            Over::Ended(end) => ended(&end),
+            Over::Sends => {
+                json!({"outcome": "what follows depends on the answers; give them with --receipts"})
+            }
+            Over::Endless => {
+                json!({"outcome": format!("after {MOST_PASSES} passes it still asks for another one")})
+            }
+            Over::Unknown(what) => bail!(what),
+        })
     }
 
     /// The plugin's reply; a refusal ends the rendering.
@@ -341,36 +292,37 @@ impl Rendering {
         };
         Ok(decision.effects.into_iter().filter_map(http).collect())
     }
+}
 
-    fn note(&mut self, step: &Step) {
-        let content = match &step.action {
-            StepAction::Send(sends) => json!(sends),
-            StepAction::Patch(write) => json!(write.body),
-            StepAction::Status(write) => write.body.clone(),
-            StepAction::Journal(write) => json!(write.journal),
-            StepAction::Tell(notes) => json!(notes),
-            StepAction::Finalizer(write) => write.patch.clone(),
-            StepAction::Apply(writes) => {
-                let body = |write: &ChildWrite| write.body.read().unwrap_or(Value::Null);
-                json!(writes.iter().map(body).collect::<Vec<_>>())
-            }
-            StepAction::Remove(removals) => {
-                json!(removals.iter().map(|r| &r.object).collect::<Vec<_>>())
-            }
-            StepAction::DeleteSelf { uid } => json!({"uid": uid}),
-            StepAction::Read
-            | StepAction::Gather(_)
-            | StepAction::Look(_)
-            | StepAction::Call(..)
-            | StepAction::DropJournal { .. }
-            | StepAction::End(_) => return,
-        };
-        self.steps.push(Planned {
-            step: step.action.name(),
-            r#as: step.identity.to_string(),
-            content,
-        });
-    }
+/// A step as it is printed; readings are not.
+fn planned(step: &Step) -> Option<Planned> {
+    let content = match &step.action {
+        StepAction::Send(sends) => json!(sends),
+        StepAction::Patch(write) => json!(write.body),
+        StepAction::Status(write) => write.body.clone(),
+        StepAction::Journal(write) => json!(write.journal),
+        StepAction::Tell(notes) => json!(notes),
+        StepAction::Finalizer(write) => write.patch.clone(),
+        StepAction::Apply(writes) => {
+            let body = |write: &ChildWrite| write.body.read().unwrap_or(Value::Null);
+            json!(writes.iter().map(body).collect::<Vec<_>>())
+        }
+        StepAction::Remove(removals) => {
+            json!(removals.iter().map(|r| &r.object).collect::<Vec<_>>())
+        }
+        StepAction::DeleteSelf { uid } => json!({"uid": uid}),
+        StepAction::Read
+        | StepAction::Gather(_)
+        | StepAction::Look(_)
+        | StepAction::Call(..)
+        | StepAction::DropJournal { .. }
+        | StepAction::End(_) => return None,
+    };
+    Some(Planned {
+        step: step.action.name(),
+        r#as: step.identity.to_string(),
+        content,
+    })
 }
 
 /// How the last pass ended.
@@ -386,6 +338,14 @@ fn ended(end: &End) -> Value {
     ];
     let there = |(name, value): (&str, Option<Value>)| Some((name.to_owned(), value?));
     Value::Object(members.into_iter().filter_map(there).collect())
+}
+
+/// When passes begin.
+pub(crate) fn now(given: Option<&str>) -> Result<Time> {
+    match given {
+        Some(text) => Ok(Time::parse(text)?),
+        None => Ok(Time(now_ms())),
+    }
 }
 
 fn now_ms() -> i64 {

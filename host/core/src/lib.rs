@@ -6,11 +6,13 @@
 
 pub mod children;
 pub mod contract;
+pub mod dry;
 pub mod grants;
 pub mod identity;
 pub mod journal;
 pub mod keys;
 pub mod lease;
+pub mod life;
 pub mod limits;
 pub mod mapping;
 pub mod needs;

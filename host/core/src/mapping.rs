@@ -4,6 +4,7 @@
 //! valid ones, and a mapping that does not read as a whole is not read at all, so the last good one stays.
 
 mod checked;
+mod rollout;
 mod source;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 pub use checked::{
     CheckedMapping, MappingError, is_dns_label, is_dns_subdomain, is_own_kind, name_of_key,
 };
+pub use rollout::{OnDifference, ReturnAfter, Rollout};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use source::{PluginSource, SignatureDemand, SourcePlace, TextFrom};
@@ -80,6 +82,9 @@ pub struct Mapping {
     /// Whether decisions are carried out.
     #[serde(default)]
     pub mode: MappingMode,
+    /// How another version of the plugin takes over.
+    #[serde(default)]
+    pub rollout: Rollout,
 }
 
 /// Whether decisions are carried out.

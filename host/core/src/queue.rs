@@ -263,6 +263,12 @@ impl Queue {
         self.scheduled.first().map(|(at, _)| *at)
     }
 
+    /// Keys of a mapping that may run now or do; known without counting.
+    pub fn busy(&self, mapping: MappingId) -> usize {
+        let lane = self.lanes.get(&mapping);
+        lane.map_or(0, |lane| lane.ready.len() + lane.running + lane.parked)
+    }
+
     /// How many keys of a mapping are where.
     pub fn depth(&self, mapping: MappingId) -> Depth {
         let Some(lane) = self.lanes.get(&mapping) else {

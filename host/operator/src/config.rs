@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use guesthouse_core::{
+    life::{APPROVE, PIN, Wishes},
     mapping::{CheckedMapping, name_of_key},
     object::Head,
 };
@@ -45,6 +46,8 @@ impl Place {
 pub(crate) struct Configured {
     /// Where it is written.
     pub(crate) place: Place,
+    /// What people wrote beside it about its versions.
+    pub(crate) wishes: Wishes,
     /// What it says.
     pub(crate) mapping: Result<CheckedMapping, String>,
 }
@@ -63,11 +66,11 @@ pub(crate) fn read<'a>(
     config_maps: impl Iterator<Item = &'a Entry>,
     namespace: &str,
 ) -> Configuration {
-    let mut places: Vec<(Place, String)> =
+    let mut places: Vec<(Place, Annotations, String)> =
         config_maps.flat_map(|entry| places(entry.raw())).collect();
-    places.sort_by(|(a, _), (b, _)| (&a.age, &a.key).cmp(&(&b.age, &b.key)));
+    places.sort_by(|(a, ..), (b, ..)| (&a.age, &a.key).cmp(&(&b.age, &b.key)));
     let mut configuration = Configuration::default();
-    for (place, text) in places {
+    for (place, annotations, text) in places {
         let name = match name_of_key(&place.key) {
             None => continue,
             Some(Err(error)) => {
@@ -86,9 +89,14 @@ pub(crate) fn read<'a>(
         }
         let mapping =
             CheckedMapping::parse(&name, &text, namespace).map_err(|error| error.to_string());
-        configuration
-            .mappings
-            .insert(name, Configured { place, mapping });
+        configuration.mappings.insert(
+            name.clone(),
+            Configured {
+                place,
+                wishes: wishes(&name, &annotations),
+                mapping,
+            },
+        );
     }
     refuse_overlaps(&mut configuration);
     configuration
@@ -125,6 +133,11 @@ fn refuse_overlaps(configuration: &mut Configuration) {
     }
 }
 
+/// Whether two mappings would write the status of one object.
+pub(crate) fn clash(a: &CheckedMapping, b: &CheckedMapping) -> bool {
+    a.mapping.status && b.mapping.status && overlap(a, b)
+}
+
 /// Whether two mappings may be about one object.
 fn overlap(a: &CheckedMapping, b: &CheckedMapping) -> bool {
     let (ours, theirs) = (&a.mapping.for_.namespaces, &b.mapping.for_.namespaces);
@@ -143,7 +156,21 @@ struct ConfigMap {
     data: Option<BTreeMap<String, String>>,
 }
 
-fn places(raw: &str) -> Vec<(Place, String)> {
+/// Annotations of a ConfigMap.
+type Annotations = std::sync::Arc<BTreeMap<String, String>>;
+
+fn wishes(name: &str, annotations: &BTreeMap<String, String>) -> Wishes {
+    let says = |prefix: &str| {
+        let said = annotations.get(&format!("{prefix}{name}"));
+        said.filter(|digest| !digest.is_empty()).cloned()
+    };
+    Wishes {
+        pin: says(PIN),
+        approve: says(APPROVE),
+    }
+}
+
+fn places(raw: &str) -> Vec<(Place, Annotations, String)> {
     let (Ok(head), Ok(map)) = (Head::parse(raw), serde_json::from_str::<ConfigMap>(raw)) else {
         return Vec::new();
     };
@@ -152,6 +179,9 @@ fn places(raw: &str) -> Vec<(Place, String)> {
         .as_deref()
         .unwrap_or_default()
         .to_owned();
+    let annotations = head.annotations.iter();
+    let annotations = annotations.map(|(key, value)| (key.to_string(), value.to_string()));
+    let annotations = Annotations::new(annotations.collect());
     map.data
         .unwrap_or_default()
         .into_iter()
@@ -162,7 +192,7 @@ fn places(raw: &str) -> Vec<(Place, String)> {
                 key,
                 age: (created.clone(), head.name.to_string()),
             };
-            (place, text)
+            (place, annotations.clone(), text)
         })
         .collect()
 }
@@ -177,6 +207,24 @@ mod tests {
             "for: {{apiVersion: g.io/v1, kind: K{for_}}}\nplugin: {{file: p.wasm}}\nserviceAccount: a\n{more}"
         );
         CheckedMapping::parse("m", &text, "ns").unwrap()
+    }
+
+    #[test]
+    fn what_people_wrote_beside_a_mapping_is_read_for_that_mapping_alone() {
+        let raw = serde_json::json!({
+            "metadata": {
+                "name": "c", "uid": "u", "resourceVersion": "1",
+                "annotations": {"pin.guesthouse.dev/a": "sha256:1", "approve.guesthouse.dev/b": ""},
+            },
+            "data": {"a.yaml": "", "b.yaml": ""},
+        });
+        let store = crate::cluster::Store::default();
+        store.absorb(raw.to_string().as_bytes()).unwrap();
+        let entries = store.entries();
+        let read = read(entries.iter().map(|(_, entry)| &**entry), "ns");
+        let wishes = |name: &str| read.mappings[name].wishes.clone();
+        assert_eq!(wishes("a").pin.as_deref(), Some("sha256:1"));
+        assert_eq!(wishes("b"), Wishes::default());
     }
 
     #[test]

@@ -69,8 +69,18 @@ impl Executor {
 
     /// One call for a mapping; waits for its turn.
     pub(crate) async fn call(&self, mapping: &str, work: Work) -> Called {
+        self.call_in(mapping, false, work).await
+    }
+
+    /// One call that nobody waits for: it never gets the last free thread.
+    pub(crate) async fn call_aside(&self, mapping: &str, work: Work) -> Called {
+        // No mapping is called so.
+        self.call_in(&format!("~{mapping}"), true, work).await
+    }
+
+    async fn call_in(&self, lane: &str, aside: bool, work: Work) -> Called {
         let (answer, called) = oneshot::channel();
-        self.0.lock().turns.push(mapping, (work, answer));
+        self.0.lock().turns.push(lane, aside, (work, answer));
         self.0.work.notify_one();
         called.await.unwrap_or_else(|_| Called {
             result: Err(Refusal::new(

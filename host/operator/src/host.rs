@@ -26,6 +26,7 @@ use crate::{
     executor::Executor,
     journals::Journals,
     leases::{self, LeaseOptions},
+    mapping_objects::MappingObjects,
     metrics,
     outgoing::Outgoing,
     plugins::Sources,
@@ -188,6 +189,7 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
         removal_grace: options.removal_grace,
         transport,
         plugins,
+        mapping_objects: MappingObjects::new(api.clone(), &namespace),
         wakes,
     };
     let (supervisor, inbox) = Supervisor::new(parts, |watch| Shop {

@@ -6,6 +6,7 @@
 pub mod cluster;
 pub mod crash;
 pub mod journals;
+pub mod mapping_objects;
 
 mod clock;
 mod config;
@@ -16,10 +17,12 @@ mod executor;
 mod generate;
 mod host;
 mod leases;
+mod live;
 mod metrics;
 mod outgoing;
 mod plugins;
 mod related;
+mod rollback;
 mod supervisor;
 mod sweeper;
 mod trace;
@@ -27,4 +30,6 @@ mod worker;
 
 pub use host::{HostError, HostOptions, run};
 pub use leases::LeaseOptions;
+pub use live::{Live, LiveError, LiveObject};
+pub use rollback::{RollbackError, RolledBack, To, rollback};
 pub use sweeper::{Drained, Released, drain};

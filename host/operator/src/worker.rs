@@ -53,7 +53,7 @@ pub(crate) enum Report {
     /// It goes on.
     Unparked(Key),
     /// It is over.
-    Ended(Key, Box<End>),
+    Ended(Key, Arc<Terms>, Box<End>),
 }
 
 /// One job, as the supervisor hands it out.
@@ -91,7 +91,7 @@ pub(crate) async fn run(shop: Arc<Shop>, job: Assignment, reports: UnboundedSend
         &job.fence,
     );
     // The supervisor only goes away with the process.
-    let _ = reports.send(Report::Ended(job.key, Box::new(end)));
+    let _ = reports.send(Report::Ended(job.key, job.terms, Box::new(end)));
 }
 
 struct Worker<'a> {

@@ -63,6 +63,8 @@ pub const CONFIG_MAPS: Resource = resource("v1", "ConfigMap", "configmaps");
 pub const EVENTS: Resource = resource("events.k8s.io/v1", "Event", "events");
 /// The host's records.
 pub const JOURNALS: Resource = resource("guesthouse.dev/v1alpha1", "Journal", "journals");
+/// How the host's mappings stand.
+pub const MAPPINGS: Resource = resource("guesthouse.dev/v1alpha1", "Mapping", "mappings");
 /// Who is at work.
 pub const LEASES: Resource = resource("coordination.k8s.io/v1", "Lease", "leases");
 /// Grants of RBAC over all namespaces.

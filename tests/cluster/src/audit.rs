@@ -7,7 +7,7 @@ mod children;
 mod trace;
 
 use crate::proxy::{Asked, Verb};
-use crate::report::History;
+use crate::report::{History, Passing};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,6 +69,14 @@ pub fn busiest(requests: &[Asked]) -> (usize, String) {
         }
     }
     most
+}
+
+/// Passes of one key that ran at the same time, one sentence each; empty: none.
+pub fn overlaps(passes: Vec<Passing>) -> Vec<String> {
+    trace::passes_of_a_key_do_not_overlap(&History {
+        passes,
+        ..History::default()
+    })
 }
 
 fn selectors(path: &str) -> String {

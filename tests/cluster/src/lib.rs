@@ -25,11 +25,12 @@ mod workload;
 
 pub use api::{
     Api, CONFIG_CHECKSUMS, CONFIG_MAPS, DEPLOYMENTS, ECHOES, EMAIL_REQUESTS, EVENTS, Event,
-    INGRESSES, JOBS, JOURNALS, KINDS, LEASES, NAMESPACES, NIGHTLY_BACKUPS, PROVISION_REQUESTS,
-    REPORT_JOBS, ROLE_BINDINGS, ROLES, Resource, SECRETS, SERVICES, WEBSITES, WISHES,
+    INGRESSES, JOBS, JOURNALS, KINDS, LEASES, MAPPINGS, NAMESPACES, NIGHTLY_BACKUPS,
+    PROVISION_REQUESTS, REPORT_JOBS, ROLE_BINDINGS, ROLES, Resource, SECRETS, SERVICES, WEBSITES,
+    WISHES,
 };
 pub use artifacts::{crash_binary, host_binary, of_language, output, plugin};
-pub use audit::{busiest, judge};
+pub use audit::{busiest, judge, overlaps};
 pub use guesthouse_local::AuditEvent;
 pub use host::{Arguments, Host};
 pub use kinds::{child, condition};

@@ -97,7 +97,8 @@ impl Plane {
             serde_json::from_str::<Value>(&decide::crd().json())?,
         ];
         for printed in printed {
-            kinds.push(serde_saphyr::from_str(&printed).context("guesthouse crd prints YAML")?);
+            let all = serde_saphyr::from_multiple::<Value>(&printed);
+            kinds.extend(all.context("guesthouse crd prints YAML")?);
         }
         for kind in &kinds {
             api.create(KINDS, "", kind.clone()).await?;

@@ -366,7 +366,8 @@ impl<'a> Scene<'a> {
         Ok(events)
     }
 
-    /// All writes that this scene's host asked for since a position, but for those to Leases: they say who is at work.
+    /// All writes that this scene's host asked for since a position, but for those to Leases and Mapping objects: they say who
+    /// is at work, and how it goes.
     pub fn writes_since(&self, mark: usize) -> Result<Vec<AuditEvent>> {
         self.writes_by(&self.user, mark)
     }
@@ -374,7 +375,9 @@ impl<'a> Scene<'a> {
     /// The same of somebody else.
     pub fn writes_by(&self, user: &str, mark: usize) -> Result<Vec<AuditEvent>> {
         let mut events = self.audit()?.split_off(mark);
-        events.retain(|event| event.is_write() && !event.concerns("leases"));
+        let of_itself =
+            |event: &AuditEvent| ["leases", "mappings"].iter().any(|it| event.concerns(it));
+        events.retain(|event| event.is_write() && !of_itself(event));
         events.retain(|event| event.user.username == user);
         Ok(events)
     }

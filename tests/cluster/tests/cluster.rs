@@ -6,6 +6,7 @@ mod cluster {
     mod configuration;
     mod crash;
     mod deletion;
+    mod diff;
     mod drain;
     mod effects;
     mod faults;
@@ -14,6 +15,7 @@ mod cluster {
     mod kinds;
     mod languages;
     mod leases;
+    mod life;
     mod order;
     mod outage;
     mod provision;
@@ -27,6 +29,7 @@ mod cluster {
     mod sources;
     mod spec;
     mod swap;
+    mod swaps;
     mod values;
     mod website;
     mod wrongs;

@@ -162,6 +162,7 @@ impl CheckedMapping {
         let finalizer = check_finalizer(name, mapping.finalizer.as_deref())?;
         let foreign_status = check_foreign_status(&mapping.foreign_status)?;
         check_credentials(&mapping)?;
+        mapping.rollout.check()?;
         if mapping.breaker.writes == 0 || mapping.breaker.per.0 < 1000 {
             return value("breaker", "writes must be at least 1, and per at least 1s");
         }

@@ -57,6 +57,26 @@ fn what_is_wrong_is_named_with_what_to_write() {
         ("time: 1s", "time: 1 s", "length of time"),
         ("methods: [PUT]", "methods: []", "grants.http[0]"),
         ("limit: 5", "limit: 0", "retry.limit"),
+        (
+            "resync: 10h",
+            "rollout: {rehearse: 1001}",
+            "rollout.rehearse",
+        ),
+        (
+            "resync: 10h",
+            "rollout: {onDifference: ask}",
+            "unknown variant `ask`, expected one of report, hold",
+        ),
+        (
+            "resync: 10h",
+            "rollout: {returnAfter: {percent: 101}}",
+            "rollout.returnAfter.percent",
+        ),
+        (
+            "resync: 10h",
+            "rollout: {returnAfter: {within: 0s}}",
+            "rollout.returnAfter.within",
+        ),
         ("time: 1s", "time: 99999h", "limits.time"),
         ("memory: 64Mi", "memory: 0", "limits.memory"),
         ("memory: 64Mi", "memory: 999Gi", "limits.memory"),
@@ -149,6 +169,16 @@ fn the_basis_changes_with_what_a_decision_depends_on_and_with_nothing_else() {
         basis(GOOD),
         basis(&GOOD.replace("127.0.0.1:9'", "127.0.0.1:8'"))
     );
+}
+
+/// It is what a restart begins from.
+#[test]
+fn a_mapping_on_record_reads_as_the_mapping_that_was_written() {
+    let mapping = CheckedMapping::parse("m", GOOD, "ns").unwrap();
+    let record = serde_json::to_string(&mapping.mapping).unwrap();
+    let read = CheckedMapping::parse("m", &record, "ns").unwrap();
+    assert_eq!(read.mapping, mapping.mapping, "{record}");
+    assert_eq!(read.basis, mapping.basis);
 }
 
 /// A reference that cannot be read is worse than none.

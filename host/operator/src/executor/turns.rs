@@ -16,6 +16,8 @@ struct Lane<Call> {
     waiting: VecDeque<Call>,
     running: usize,
     slow: bool,
+    /// Nobody waits for its calls: it is held back as a slow one is.
+    aside: bool,
 }
 
 /// All calls that wait or run.
@@ -38,12 +40,13 @@ impl<Call> Turns<Call> {
         }
     }
 
-    /// Another call of a mapping.
-    pub(super) fn push(&mut self, mapping: &str, call: Call) {
+    /// Another call of a mapping, or `aside` of the calls that nobody waits for.
+    pub(super) fn push(&mut self, mapping: &str, aside: bool, call: Call) {
         let lane = self.lanes.entry(mapping.into()).or_insert_with(|| Lane {
             waiting: VecDeque::new(),
             running: 0,
             slow: false,
+            aside,
         });
         lane.waiting.push_back(call);
     }
@@ -52,7 +55,7 @@ impl<Call> Turns<Call> {
     pub(super) fn take(&mut self) -> Option<(Arc<str>, Call)> {
         let last = self.running + 1 >= self.threads;
         let can = |lane: &Lane<Call>| {
-            let held_back = lane.slow && last;
+            let held_back = (lane.slow || lane.aside) && last;
             !held_back && !lane.waiting.is_empty()
         };
         let turn = self.turn.clone();
@@ -96,7 +99,7 @@ mod tests {
     fn turns(threads: usize, calls: &[(&str, u32)]) -> Turns<u32> {
         let mut turns = Turns::new(threads);
         for (mapping, call) in calls {
-            turns.push(mapping, *call);
+            turns.push(mapping, false, *call);
         }
         turns
     }
@@ -133,14 +136,14 @@ mod tests {
             turns.done("slow", LONG);
             let more: Vec<_> = (1..=20).map(|call| ("slow", call)).collect();
             for (mapping, call) in more {
-                turns.push(mapping, call);
+                turns.push(mapping, false, call);
             }
             for _ in 1..threads {
                 assert_eq!(took(&mut turns).unwrap().0, "slow");
             }
             assert_eq!(took(&mut turns), None, "{threads} threads");
-            turns.push("quick", 1);
-            turns.push("quick", 2);
+            turns.push("quick", false, 1);
+            turns.push("quick", false, 2);
             assert_eq!(took(&mut turns), Some(("quick".into(), 1)));
             // Whichever thread is free next, the last one is not the slow mapping's.
             turns.done("quick", SHORT);
@@ -154,15 +157,30 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_waits_for_never_gets_the_last_free_thread_however_fast_it_is() {
+        let mut turns = turns(2, &[]);
+        turns.push("~a", true, 1);
+        turns.push("~a", true, 2);
+        assert_eq!(took(&mut turns), Some(("~a".into(), 1)));
+        assert_eq!(took(&mut turns), None);
+        turns.push("a", false, 1);
+        assert_eq!(took(&mut turns), Some(("a".into(), 1)));
+        turns.done("~a", SHORT);
+        assert_eq!(took(&mut turns), None);
+        turns.done("a", SHORT);
+        assert_eq!(took(&mut turns), Some(("~a".into(), 2)));
+    }
+
+    #[test]
     fn a_slow_mapping_is_remembered_while_it_is_idle_and_free_after_one_short_call() {
         let mut turns = turns(2, &[("a", 1)]);
         assert!(took(&mut turns).is_some());
         turns.done("a", LONG);
-        turns.push("a", 2);
-        turns.push("a", 3);
+        turns.push("a", false, 2);
+        turns.push("a", false, 3);
         assert!(took(&mut turns).is_some());
         assert_eq!(took(&mut turns), None, "it was idle in between");
-        turns.push("a", 4);
+        turns.push("a", false, 4);
         turns.done("a", SHORT);
         assert!(took(&mut turns).is_some());
         assert!(took(&mut turns).is_some(), "both threads are its own again");

@@ -273,6 +273,40 @@ fn load(
     Ok((Good { plugin, origin }, pin))
 }
 
+/// A version by its digest out of the store: what a rollback and a restart begin from. It is judged anew as one of this source,
+/// of which only the bytes are left; where a signature is demanded there is none, and it is not let in.
+pub(crate) async fn kept(
+    sources: Arc<Sources>,
+    source: PluginSource,
+    digest: &str,
+) -> Option<Plugin> {
+    let (store, digest) = (sources.store.clone()?, digest.parse::<Digest>().ok()?);
+    let (told, _nobody) = tokio::sync::mpsc::unbounded_channel();
+    let loader = Loader::new(source, sources.clone(), told);
+    let judged = async {
+        let (demands, source) = (loader.demands().await?, loader.named()?);
+        let work = move || -> Result<Option<Plugin>, String> {
+            let Some(bytes) = store.get(&digest) else {
+                return Ok(None);
+            };
+            let candidate = Candidate {
+                source,
+                origin: format!("{digest} in the store"),
+                manifest: None,
+                bytes,
+                evidence: Vec::new(),
+            };
+            load(&sources, &demands, candidate).map(|(good, _)| Some(good.plugin))
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        done.map_err(|error| format!("loading ended early: {error}"))?
+    };
+    judged.await.unwrap_or_else(|why: String| {
+        tracing::warn!(%digest, why, "a version on record is not let in");
+        None
+    })
+}
+
 fn keep(sources: &Sources, admitted: &Admitted) -> Option<Pin> {
     let store = sources.store.as_ref()?;
     store.put(admitted.bytes());

@@ -27,6 +27,7 @@ use tokio::{
 
 use crate::cluster::{Api, Resource, Transport};
 use loader::Loader;
+pub(crate) use loader::kept;
 
 /// Largest plugin, bytes, before it is unpacked and after.
 const MAX_PLUGIN: u64 = 64 << 20;

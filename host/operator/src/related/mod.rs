@@ -19,6 +19,7 @@ mod groups;
 mod held;
 mod kinds;
 mod missing;
+mod peek;
 #[cfg(test)]
 mod scenarios;
 mod table;

@@ -119,6 +119,14 @@ impl Table {
         id
     }
 
+    /// A store that can answer a want now.
+    pub(super) fn ready_store(&self, want: &Want) -> Option<Arc<Store>> {
+        let running = want.accept.iter().filter_map(|it| self.by_target.get(it));
+        let mut ready = running.filter(|id| self.standing(**id) == Standing::Ready);
+        let held = self.held.get(ready.next()?)?;
+        Some(held.store().clone())
+    }
+
     /// Adds a want to what a key reads, before it reads it.
     pub(super) fn ask(
         &mut self,

@@ -3,7 +3,7 @@
 use guesthouse_core::{
     contract::{EventType, Json},
     outcome::Outcome,
-    pass::{Begin, End, Note},
+    pass::{Begin, End, Note, Terms},
     queue::{Finish, Job, Key},
     units::Span,
 };
@@ -128,11 +128,11 @@ impl Supervisor {
         match report {
             Report::Parked(key) => self.queue.park(&key),
             Report::Unparked(key) => self.queue.unpark(&key),
-            Report::Ended(key, end) => self.ended(&key, *end),
+            Report::Ended(key, terms, end) => self.ended(&key, &terms, *end),
         }
     }
 
-    fn ended(&mut self, key: &Key, end: End) {
+    fn ended(&mut self, key: &Key, terms: &Terms, end: End) {
         let name = self.names.get(&key.mapping);
         if name.is_none() {
             self.sweep.again();
@@ -140,21 +140,32 @@ impl Supervisor {
         let mut freed = false;
         if let Some(runtime) = name.and_then(|name| self.mappings.get_mut(name)) {
             freed = runtime.swap.ended(&key.object);
-            if end.outcome == Outcome::Gone && end.wake.is_none() {
-                runtime.keys.remove(&key.object);
+            let gone = end.outcome == Outcome::Gone && end.wake.is_none();
+            let state = (!gone).then(|| KeyState {
+                carry: end.carry,
+                version: end.version,
+                // Where a mapping selects, an object that had no call and no say is none of its own.
+                counts: runtime.checked.selector.is_none() || end.reads.is_some(),
+            });
+            let counted = |state: &KeyState| state.carry.last.filter(|_| state.counts);
+            let now = state.as_ref().and_then(counted);
+            let before = match state {
+                Some(state) => runtime.keys.insert(key.object.clone(), state),
+                None => runtime.keys.remove(&key.object),
+            };
+            runtime.tally.moved(before.as_ref().and_then(counted), now);
+            if gone {
                 self.shop.related.forget(key);
-            } else {
-                runtime.keys.insert(
-                    key.object.clone(),
-                    KeyState {
-                        carry: end.carry,
-                        version: end.version,
-                    },
-                );
             }
         }
-        if let (true, Some(name)) = (freed, name.cloned()) {
-            self.go_on_swapping(&name);
+        if let Some(name) = name.cloned() {
+            if freed {
+                self.go_on_swapping(&name);
+            }
+            self.touch(&name);
+            if end.calls > 0 {
+                self.look_after_swap(&name, terms, end.outcome);
+            }
         }
         let finish = Finish {
             version: end.version,

@@ -8,6 +8,7 @@ use guesthouse_core::{
     contract::{EventType, Kind},
     identity::Identity,
     lease::Boot,
+    life::State,
     mapping::Mapping,
     object::ObjectKey,
     pass::KindFacts,
@@ -357,12 +358,13 @@ impl Supervisor {
                 "KindDegraded",
                 format!("mapping {name}: {note}"),
             );
+            self.stands(&name, State::Waiting, note);
         }
     }
 }
 
 /// What the rules need to know of a kind.
-pub(super) fn facts(resource: &Resource, mapping: &Mapping) -> KindFacts {
+pub(crate) fn facts(resource: &Resource, mapping: &Mapping) -> KindFacts {
     let kind = &resource.kind;
     // Groups of Kubernetes itself have no dot, or end in k8s.io (API conventions).
     let built_in = !resource.group.contains('.') || resource.group.ends_with(".k8s.io");

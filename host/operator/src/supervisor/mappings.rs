@@ -7,6 +7,7 @@ use std::{
 
 use guesthouse_core::{
     contract::EventType,
+    life::{State, Tally, Wishes},
     mapping::{CheckedMapping, PluginSource},
     object::ObjectKey,
     pass::{Carry, Terms},
@@ -27,6 +28,8 @@ use crate::{
 pub(super) struct Runtime {
     pub(super) id: MappingId,
     pub(super) place: Place,
+    /// What people wrote beside it about its versions.
+    pub(super) wishes: Wishes,
     pub(super) checked: Arc<CheckedMapping>,
     pub(super) scopes: Vec<KindScope>,
     /// What serves; none until plugin, kind and journals are there.
@@ -34,6 +37,8 @@ pub(super) struct Runtime {
     /// What the last passes left, for the objects that had one.
     pub(super) keys: HashMap<ObjectKey, KeyState>,
     pub(super) next_resync: Time,
+    /// The same, counted by outcome.
+    pub(super) tally: Tally,
     /// Objects that another plugin or mapping has still to be asked about.
     pub(super) swap: Swap,
 }
@@ -50,6 +55,11 @@ impl Swap {
     /// Begins anew with all objects.
     pub(super) fn begin(&mut self, all: Vec<ObjectKey>) {
         (self.waiting, self.queued) = (all, HashSet::new());
+    }
+
+    /// Objects that have no place yet.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
     }
 
     /// The pass of an object is over: its place is free, if it had one.
@@ -83,6 +93,8 @@ pub(super) struct KeyState {
     pub(super) carry: Carry,
     /// The newest version it knew: events up to it are echoes.
     pub(super) version: Option<u64>,
+    /// It is one of the mapping's objects.
+    pub(super) counts: bool,
 }
 
 impl Runtime {
@@ -143,6 +155,7 @@ impl Supervisor {
             .collect();
         for name in gone {
             self.remove_mapping(&name);
+            self.remove_record(&name);
         }
         let about = |configured: &config::Configured| {
             let mapping = configured.mapping.as_ref().ok()?;
@@ -154,10 +167,17 @@ impl Supervisor {
         for (place, why) in configuration.ignored {
             self.tell(&place, EventType::Warning, "MappingIgnored", why);
         }
+        self.invalid_places
+            .retain(|name, _| configuration.mappings.contains_key(name));
         for (name, configured) in configuration.mappings {
             match configured.mapping {
-                Ok(checked) => self.apply_mapping(&name, configured.place, checked),
+                Ok(checked) => {
+                    self.invalid.remove(&name);
+                    self.invalid_places.remove(&name);
+                    self.apply_mapping(&name, configured.place, configured.wishes, checked);
+                }
                 Err(why) => {
+                    self.mapping_invalid(&name, &configured.place, &why);
                     let last_good = match self.mappings.contains_key(&name) {
                         true => "the last good version stays in force",
                         false => "it is not in force",
@@ -171,6 +191,18 @@ impl Supervisor {
                     );
                 }
             }
+        }
+    }
+
+    /// Its last good version stays in force; that of an earlier process, if this one never had any.
+    fn mapping_invalid(&mut self, name: &str, place: &Place, why: &str) {
+        self.invalid.insert(name.to_owned(), why.to_owned());
+        let places = &mut self.invalid_places;
+        let first = places.insert(name.to_owned(), place.clone()).is_none();
+        if self.mappings.contains_key(name) {
+            self.stands(name, State::Invalid, why);
+        } else if first {
+            self.look_for_last_good(name);
         }
     }
 
@@ -194,7 +226,19 @@ impl Supervisor {
         );
     }
 
-    fn apply_mapping(&mut self, name: &str, place: Place, checked: CheckedMapping) {
+    pub(super) fn apply_mapping(
+        &mut self,
+        name: &str,
+        place: Place,
+        wishes: Wishes,
+        checked: CheckedMapping,
+    ) {
+        if let Some(runtime) = self.mappings.get_mut(name)
+            && runtime.wishes != wishes
+        {
+            runtime.wishes = wishes.clone();
+            self.look_again(name);
+        }
         if let Some(runtime) = self.mappings.get(name)
             && runtime.checked.mapping == checked.mapping
             && runtime.place == place
@@ -230,11 +274,13 @@ impl Supervisor {
                 let runtime = Runtime {
                     id,
                     place,
+                    wishes,
                     checked,
                     scopes,
                     serving: None,
                     keys: HashMap::new(),
                     next_resync: resync,
+                    tally: Tally::default(),
                     swap: Swap::default(),
                 };
                 self.names.insert(id, name.to_owned());

@@ -6,13 +6,16 @@
 
 mod dispatch;
 mod kinds;
+mod life;
 mod mappings;
 mod ownership;
+mod records;
+mod rehearse;
 mod serve;
 mod sweep;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
@@ -36,11 +39,13 @@ use crate::{
     },
     config::Place,
     leases::{Client, Said},
+    mapping_objects::MappingObjects,
     plugins::{self, Good, Loaded, SourceWatch, Sources},
     related::Wake,
     worker::{Report, Shop},
 };
 use kinds::KindScope;
+pub(crate) use kinds::facts;
 use mappings::Runtime;
 use ownership::Ownership;
 
@@ -88,6 +93,20 @@ pub(crate) struct Supervisor {
     next_watch: u64,
     sources: BTreeMap<PluginSource, Source>,
     sweep: sweep::Sweep,
+    mapping_objects: MappingObjects,
+    /// What was last said about Mapping objects that cannot be read or written.
+    mapping_objects_told: Option<String>,
+    looked_for_leftovers: bool,
+    removal_grace: Span,
+    /// The versions of the plugins of mappings that this replica has.
+    lives: BTreeMap<String, life::Life>,
+    /// Rehearsals that were begun.
+    rehearsals: u64,
+    /// Mapping objects that are to be written, and when.
+    due: BTreeSet<(Time, String)>,
+    /// Mappings whose text cannot be used, and why; and where they are written.
+    invalid: BTreeMap<String, String>,
+    invalid_places: BTreeMap<String, Place>,
     /// The last thing told about each place, so that nothing is told twice.
     told: HashMap<(String, String), String>,
     channels: Channels,
@@ -101,6 +120,7 @@ struct Channels {
     reports: UnboundedSender<Report>,
     loaded: UnboundedSender<Loaded>,
     resolved: UnboundedSender<Resolved>,
+    lives: UnboundedSender<life::Heard>,
 }
 
 /// The other ends.
@@ -109,6 +129,7 @@ pub(crate) struct Inbox {
     reports: UnboundedReceiver<Report>,
     loaded: UnboundedReceiver<Loaded>,
     resolved: UnboundedReceiver<Resolved>,
+    lives: UnboundedReceiver<life::Heard>,
     wakes: UnboundedReceiver<Wake>,
     leases: UnboundedReceiver<Said>,
 }
@@ -122,6 +143,7 @@ pub(crate) struct Parts {
     pub(crate) concurrency: usize,
     /// How long a mapping must be gone before its finalizers are taken off.
     pub(crate) removal_grace: Span,
+    pub(crate) mapping_objects: MappingObjects,
     /// Keys whose related objects or children changed.
     pub(crate) wakes: UnboundedReceiver<Wake>,
     /// None: this replica is alone and has every mapping.
@@ -135,6 +157,7 @@ impl Supervisor {
         let (reports, reported) = mpsc::unbounded_channel();
         let (loaded, arrived) = mpsc::unbounded_channel();
         let (resolved, found) = mpsc::unbounded_channel();
+        let (lives, heard_of_lives) = mpsc::unbounded_channel();
         let watch = |id, resource: Resource, scope: Scope| {
             let options = WatchOptions::default();
             Watch::spawn(
@@ -175,12 +198,22 @@ impl Supervisor {
             next_watch: FIRST_KIND,
             sources: BTreeMap::new(),
             sweep: sweep::Sweep::new(parts.removal_grace),
+            mapping_objects: parts.mapping_objects,
+            mapping_objects_told: None,
+            looked_for_leftovers: false,
+            removal_grace: parts.removal_grace,
+            lives: BTreeMap::new(),
+            rehearsals: 0,
+            due: BTreeSet::new(),
+            invalid: BTreeMap::new(),
+            invalid_places: BTreeMap::new(),
             told: HashMap::new(),
             channels: Channels {
                 notices: notices.clone(),
                 reports,
                 loaded,
                 resolved,
+                lives,
             },
             ownership,
             stopping: false,
@@ -192,6 +225,7 @@ impl Supervisor {
                 reports: reported,
                 loaded: arrived,
                 resolved: found,
+                lives: heard_of_lives,
                 wakes: parts.wakes,
                 leases,
             },
@@ -211,6 +245,7 @@ impl Supervisor {
                 Some(notice) = inbox.notices.recv() => self.noticed(notice),
                 Some(loaded) = inbox.loaded.recv() => self.loaded(loaded),
                 Some(resolved) = inbox.resolved.recv() => self.resolved(resolved),
+                Some(heard) = inbox.lives.recv() => self.heard(heard),
                 Some(Wake(keys)) = inbox.wakes.recv() => self.woken(keys),
                 // After the notices: what a store is told to hold has been noticed by then.
                 Some(said) = inbox.leases.recv() => self.leases_said(said),
@@ -265,6 +300,7 @@ impl Supervisor {
             _ if self.config_watch.is_synced() => {
                 self.configure();
                 self.tell_mappings();
+                self.look_for_leftovers();
             }
             _ => {}
         }
@@ -308,7 +344,8 @@ impl Supervisor {
             .min();
         let kinds = self.kinds.values().map(|kind| kind.next_look).min();
         let sweep = self.sweep.next();
-        [self.queue.next_time(), resync, kinds, sweep]
+        let record = self.next_record();
+        [self.queue.next_time(), resync, kinds, sweep, record]
             .into_iter()
             .flatten()
             .min()
@@ -321,6 +358,7 @@ impl Supervisor {
         self.resync(now);
         self.look_at_kinds(now);
         self.sweep(now);
+        self.write_records(now);
     }
 
     /// Tells about a place, unless that is what was told last.

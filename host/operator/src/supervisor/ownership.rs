@@ -152,12 +152,14 @@ impl Supervisor {
                 if let Some(owned) = self.ownership.owned.get_mut(&mapping) {
                     owned.draining = true;
                     self.stop_serving(&mapping);
+                    self.leave_record(&mapping);
                     self.ownership.tell_drained(&mapping);
                 }
             }
             Said::Lost(mapping) => {
                 self.ownership.owned.remove(&mapping);
                 self.stop_serving(&mapping);
+                self.leave_record(&mapping);
             }
             // To be dispatched again.
             Said::Resumed => {}

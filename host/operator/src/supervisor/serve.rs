@@ -4,8 +4,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use guesthouse_core::{
     contract::{Descriptor, EventType},
+    life::{Choice, State},
     limits::Limits,
-    mapping::{Breaker, CheckedMapping, Mapping, PluginSource, QueueFields, Retry},
+    mapping::{Breaker, CheckedMapping, Mapping, PluginSource, QueueFields, Retry, Rollout},
     pass::{PluginFacts, Terms, short_digest},
     queue::{MappingId, Why},
     units::Span,
@@ -19,6 +20,15 @@ use super::{
     kinds::facts,
     mappings::{Serving, Swap},
 };
+
+/// How a version serves, or none does.
+pub(super) struct How<'a> {
+    pub(super) state: State,
+    /// Why it is not the newest.
+    pub(super) why: &'a str,
+    /// Why nothing can be called.
+    pub(super) broken: Option<String>,
+}
 
 impl Supervisor {
     pub(super) fn refresh_all(&mut self) {
@@ -41,75 +51,175 @@ impl Supervisor {
 
     /// Brings what serves in line with what is known. Another plugin, basis or schema queues all objects again.
     pub(super) fn refresh_one(&mut self, name: &str) {
-        if !self.ownership.owns(name) {
+        if !self.ownership.owns(name) || !self.is_recalled(name) {
             return;
         }
         let Some(runtime) = self.mappings.get(name) else {
             return;
         };
-        let (place, checked, id) = (runtime.place.clone(), runtime.checked.clone(), runtime.id);
-        let before = runtime.serving.clone();
+        let (checked, before) = (runtime.checked.clone(), runtime.serving.clone());
         let Some(source) = self.sources.get(&checked.mapping.plugin) else {
             return;
         };
         if !source.heard {
             return;
         }
+        // What this very source brought last, judged by what is demanded now, also where its newest is in trouble.
         let (good, problem) = (source.good.clone(), source.problem.clone());
-        let (plugin, origin) = good.map(|good| (good.plugin, good.origin)).unzip();
-        let fits = plugin
-            .as_ref()
-            .map(|plugin| fits(plugin.descriptor(), &checked));
-        // What this very source brought last, judged by what is demanded now.
-        let last_of_source = plugin.clone().filter(|_| matches!(fits, Some(Ok(()))));
-        let trouble = problem.or_else(|| fits.and_then(Result::err));
-        let good = trouble.is_none();
-        let (plugin, checked, broken) = match (plugin, trouble) {
-            (Some(plugin), None) => (Some(plugin), checked, None),
-            (_, trouble) => {
-                let why = trouble.unwrap_or_default();
-                let last_of_mapping = before.as_ref().and_then(|it| it.plugin.clone());
-                let last = last_of_source.clone().or(last_of_mapping);
-                let now = match &last {
-                    Some(plugin) => format!("{} serves on", short_digest(plugin.digest())),
-                    None => "the mapping does not serve".to_owned(),
+        let plugin = good.map(|good| good.plugin);
+        let fit = plugin.as_ref().map(|it| fits(it.descriptor(), &checked));
+        let unfit = fit.and_then(Result::err);
+        let trouble = problem.clone().or_else(|| unfit.clone());
+        let newest = match (&plugin, &unfit) {
+            (Some(plugin), None) => Ok(plugin),
+            _ => Err(trouble.as_deref().unwrap_or_default()),
+        };
+        let Some(choice) = self.choose(name, newest, before.as_ref()) else {
+            return;
+        };
+        let newest = newest.ok().cloned();
+        if !matches!(choice, Choice::Rehearse(_)) {
+            self.end_rehearsal(name);
+        }
+        match choice {
+            Choice::Serve { digest, state, why } => {
+                let Some(plugin) = self.version(name, &digest, newest.as_ref()) else {
+                    return;
                 };
-                let note = format!("mapping {name}: {why}; {now}");
-                self.tell(&place, EventType::Warning, "PluginRefused", note);
-                match (&before, last) {
-                    (_, Some(plugin)) if last_of_source.is_some() => (Some(plugin), checked, None),
-                    (Some(serving), Some(plugin)) => last_good(serving, plugin, checked),
-                    // Objects that are being deleted must not wait for ever in silence.
-                    _ => (None, checked, Some(why)),
+                let (state, why) = match (state, problem) {
+                    (State::Serving, Some(problem)) => (State::Refused, problem),
+                    _ => (state, why),
+                };
+                self.serve_version(name, before, plugin, &checked, state, &why);
+                self.go_on_from_record(name, &digest, newest.as_ref());
+            }
+            Choice::Keep { state, why } => self.keep(name, before, checked, state, &why),
+            Choice::Rehearse(_) => {
+                if let (Some(before), Some(newest)) = (before, newest) {
+                    self.rehearse(name, before, newest, checked);
                 }
             }
+            Choice::Fetch(digest) => self.fetch(name, digest),
+        }
+    }
+
+    /// What is on record serves, and the source has something newer: now there is something to compare it with.
+    fn go_on_from_record(&mut self, name: &str, digest: &str, newest: Option<&Plugin>) {
+        let serving = self.mappings.get(name).and_then(|it| it.serving.as_ref());
+        let serves = serving.and_then(|serving| serving.plugin.as_ref());
+        let is_it = serves.is_some_and(|plugin| plugin.digest() == digest);
+        let pinned = self
+            .mappings
+            .get(name)
+            .is_some_and(|it| it.wishes.pin.is_some());
+        if is_it && !pinned && newest.is_some_and(|newest| newest.digest() != digest) {
+            self.refresh_one(name);
+        }
+    }
+
+    fn serve_version(
+        &mut self,
+        name: &str,
+        before: Option<Serving>,
+        plugin: Plugin,
+        checked: &Arc<CheckedMapping>,
+        state: State,
+        why: &str,
+    ) {
+        if let Err(unfit) = fits(plugin.descriptor(), checked) {
+            if state == State::Pinned {
+                return self.keep(name, before, checked.clone(), State::Refused, &unfit);
+            }
+            // An older version that cannot answer for the mapping as it is now is as good as none; the newest does fit.
+            self.is_missing(name, plugin.digest());
+            return self.refresh_one(name);
+        }
+        if state.is_doubt() {
+            self.tell_doubt(name, state, why, Some(&plugin));
+        }
+        let how = How {
+            state,
+            why,
+            broken: None,
         };
-        let facts = plugin_facts(plugin.as_ref(), broken);
+        self.serve(name, before, Some(plugin), checked, how);
+    }
+
+    /// The newest version does not serve: what serves goes on, under all else that the mapping says now where it fits.
+    pub(super) fn keep(
+        &mut self,
+        name: &str,
+        before: Option<Serving>,
+        checked: Arc<CheckedMapping>,
+        state: State,
+        why: &str,
+    ) {
+        let last = before.as_ref().and_then(|serving| serving.plugin.clone());
+        if state.is_doubt() {
+            self.tell_doubt(name, state, why, last.as_ref());
+        }
+        let (plugin, checked, broken) = match (&before, last) {
+            (Some(serving), Some(plugin)) => last_good(serving, plugin, checked),
+            // Objects that are being deleted must not wait for ever in silence.
+            _ => (None, checked, Some(why.to_owned())),
+        };
+        let how = How { state, why, broken };
+        self.serve(name, before, plugin, &checked, how);
+    }
+
+    /// Says on the mapping's ConfigMap why the newest version does not serve.
+    fn tell_doubt(&mut self, name: &str, state: State, why: &str, serves: Option<&Plugin>) {
+        let Some(runtime) = self.mappings.get(name) else {
+            return;
+        };
+        let place = runtime.place.clone();
+        let now = match serves {
+            Some(plugin) => format!("{} serves on", short_digest(plugin.digest())),
+            None => "the mapping does not serve".to_owned(),
+        };
+        let reason = match state {
+            State::Held => "SwapHeld",
+            State::Returned => "SwapReturned",
+            _ => "PluginRefused",
+        };
+        let note = format!("mapping {name}: {why}; {now}");
+        self.tell(&place, EventType::Warning, reason, note);
+    }
+
+    fn serve(
+        &mut self,
+        name: &str,
+        before: Option<Serving>,
+        plugin: Option<Plugin>,
+        checked: &Arc<CheckedMapping>,
+        how: How<'_>,
+    ) {
+        let facts = plugin_facts(plugin.as_ref(), how.broken.clone());
         let digest = plugin.as_ref().map_or("", Plugin::digest).to_owned();
-        let Some(terms) = self.terms(name, &checked, digest, facts) else {
+        let Some(terms) = self.terms(name, checked, digest, facts) else {
+            let why = "its kind and the journals are not watched yet";
+            self.stands(name, State::Waiting, why);
+            return;
+        };
+        let Some(id) = self.mappings.get(name).map(|runtime| runtime.id) else {
             return;
         };
         let serving = Serving {
             plugin,
             terms: Arc::new(terms),
         };
-        let retry = &checked.mapping.retry;
-        self.queue.set_mapping(
-            id,
-            usize::try_from(checked.mapping.concurrency).unwrap_or(1),
-            retry.base,
-        );
-        let origin = origin.filter(|_| good);
-        self.put_in_force(name, before, serving, origin);
+        let (concurrency, retry) = (checked.mapping.concurrency, &checked.mapping.retry);
+        let cap = usize::try_from(concurrency).unwrap_or(1);
+        self.queue.set_mapping(id, cap, retry.base);
+        self.put_in_force(name, before, serving, how);
     }
 
-    /// `origin`: where it came from, if what is configured now serves and not the last good version of it.
     fn put_in_force(
         &mut self,
         name: &str,
         before: Option<Serving>,
         serving: Serving,
-        origin: Option<String>,
+        how: How<'_>,
     ) {
         let covers = |terms: &Terms| {
             (
@@ -123,7 +233,8 @@ impl Supervisor {
             .as_ref()
             .is_some_and(|before| covers(&before.terms) == covers(&serving.terms));
         let kind = kind_name(&serving.terms.mapping.kind);
-        let note = serving.plugin.as_ref().zip(origin).map(|(plugin, origin)| {
+        let note = serving.plugin.as_ref().map(|plugin| {
+            let origin = self.origin(name, plugin.digest());
             let (descriptor, digest) = (plugin.descriptor(), short_digest(plugin.digest()));
             format!(
                 "mapping {name}: {} {} ({digest}) serves {kind}, from {origin}",
@@ -134,11 +245,14 @@ impl Supervisor {
             return;
         };
         crash::pass("during-swap-publish");
-        runtime.serving = Some(serving);
+        runtime.serving = Some(serving.clone());
         let place = runtime.place.clone();
-        if let Some(note) = note {
+        // What is configured now serves, and not the last good version of it.
+        if let (State::Serving | State::Pinned, Some(note)) = (how.state, note) {
             self.tell(&place, EventType::Normal, "MappingActive", note);
         }
+        self.life_goes_on(name, &serving, how.why, how.state);
+        self.stands(name, how.state, how.why);
         match before {
             _ if same => {}
             Some(_) => self.begin_swap(name),
@@ -147,7 +261,7 @@ impl Supervisor {
     }
 
     /// The terms of a mapping, once its kind is watched and the journals are known.
-    fn terms(
+    pub(super) fn terms(
         &self,
         name: &str,
         checked: &Arc<CheckedMapping>,
@@ -196,6 +310,7 @@ fn held(mapping: &Mapping) -> Mapping {
         concurrency: 0,
         limits: Limits::default(),
         breaker: Breaker::default(),
+        rollout: Rollout::default(),
         ..mapping.clone()
     }
 }
@@ -214,7 +329,7 @@ fn last_good(
     (Some(plugin), checked, None)
 }
 
-fn plugin_facts(plugin: Option<&Plugin>, broken: Option<String>) -> PluginFacts {
+pub(super) fn plugin_facts(plugin: Option<&Plugin>, broken: Option<String>) -> PluginFacts {
     match plugin {
         Some(plugin) => PluginFacts {
             finalizes: plugin.descriptor().finalizes,

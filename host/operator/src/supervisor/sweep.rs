@@ -59,6 +59,11 @@ impl Sweep {
         self.collect = self.collect.min(clock::now().after(self.pause()));
     }
 
+    /// Whether there is such a mapping, readable or not.
+    pub(super) fn is_configured(&self, mapping: &str) -> bool {
+        self.configured.contains_key(mapping)
+    }
+
     fn pause(&self) -> Span {
         Span(self.grace.0.saturating_mul(COLLECT).max(1000))
     }

@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use guesthouse_tests::{
-    CONFIG_MAPS, KINDS, NAMESPACES, Resource, Scene, WISHES, child, condition, plugin, scenario,
+    Arguments, CONFIG_MAPS, KINDS, NAMESPACES, Resource, Scene, WISHES, child, condition, plugin,
+    scenario,
 };
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -118,6 +119,14 @@ fn a_finalizer_that_is_not_ready_to_go_says_what_it_waits_for_and_survives_resta
     })
 }
 
+/// A host that has kept nothing.
+fn without_cache(scene: &Scene<'_>) -> Arguments {
+    Arguments {
+        cache: Some(scene.dir.join("empty-cache")),
+        ..Arguments::default()
+    }
+}
+
 #[test]
 fn a_broken_plugin_blocks_deletion_and_the_condition_names_plugin_finalizer_and_the_ways_out()
 -> Result<()> {
@@ -127,9 +136,9 @@ fn a_broken_plugin_blocks_deletion_and_the_condition_names_plugin_finalizer_and_
         let host = scene.host()?;
         wish(scene, "wish", json!({})).await?;
         scene.stop(host).await?;
-        // A host that never had a good one.
+        // A host that never had a good one, and finds none in its cache folder.
         std::fs::write(&file, "no plugin at all")?;
-        let _host = scene.host()?;
+        let _host = scene.host_with(&without_cache(scene))?;
         scene
             .told(&scene.home, "wishes", "PluginRefused", "does not serve")
             .await?;
@@ -186,7 +195,7 @@ fn a_plugin_that_is_gone_lets_go_where_the_mapping_says_release() -> Result<()> 
         scene.stop(host).await?;
         std::fs::remove_file(&file)?;
         scene.delete(WISHES, "before").await?;
-        let _host = scene.host()?;
+        let _host = scene.host_with(&without_cache(scene))?;
         scene
             .condition_is(WISHES, "before", "Stalled", "True", FINALIZER)
             .await?;

@@ -1,13 +1,13 @@
-//! A cluster of a few objects in memory, for passes that are printed and not made.
+//! A cluster of a few objects in memory, for passes that are not made.
 //!
-//! It holds the reconciled object, what `--related` gave, and what the pass applies. It is as kind as can be: every write
-//! succeeds, and every child is as ready as its own status says.
+//! It holds the reconciled object, what is told to stand beside it, and what the pass applies. It is as kind as can be: every
+//! write succeeds, and every child is as ready as its own status says.
 
-use guesthouse_core::{
-    contract::{Answer, Cause, Json, Kind, ObjectRef},
+use crate::{
+    contract::{Answer, Cause, Json, JsonError, Kind, ObjectRef},
     needs,
     object::{Head, ObjectKey},
-    pass::{ChildWrite, FinalizerWrite, Found, Gather, Gathered, Looked, Removal, Way},
+    pass::{ChildRef, ChildWrite, FinalizerWrite, Found, Gather, Gathered, Looked, Removal, Way},
     plan::MetaPatch,
 };
 use serde_json::{Value, json};
@@ -27,15 +27,28 @@ const CLUSTER_SCOPED: [&str; 11] = [
     "MutatingWebhookConfiguration",
 ];
 
+/// Whether objects of a kind are in namespaces, as far as that is known without asking.
+pub fn is_namespaced(kind: &Kind) -> bool {
+    !CLUSTER_SCOPED.contains(&kind.kind.as_str())
+}
+
+/// Why an object cannot be passed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Incomplete(String);
+
 /// The objects there are.
-pub(super) struct World {
-    pub(super) object: Value,
+#[derive(Clone, Debug)]
+pub struct World {
+    /// The reconciled object.
+    pub object: Value,
     others: Vec<Value>,
     made: u32,
 }
 
 impl World {
-    pub(super) fn new(object: Value, others: Vec<Value>) -> Self {
+    /// The object and what stands beside it.
+    pub fn new(object: Value, others: Vec<Value>) -> Self {
         Self {
             object,
             others,
@@ -47,7 +60,8 @@ impl World {
         text(&self.object, "/metadata/namespace").to_owned()
     }
 
-    pub(super) fn gather(&self, gather: &Gather) -> Gathered {
+    /// What is read beside the object.
+    pub fn gather(&self, gather: &Gather) -> Gathered {
         let all: Vec<(ObjectKey, Kind, String)> = self
             .others
             .iter()
@@ -62,11 +76,7 @@ impl World {
                 reading,
             ),
         };
-        let child = |child: &guesthouse_core::pass::ChildRef| match self.find(
-            &child.kind,
-            &child.namespace,
-            &child.name,
-        ) {
+        let child = |child: &ChildRef| match self.find(&child.kind, &child.namespace, &child.name) {
             Some(found) => Found::Object(Json::trusted(found.to_string())),
             None => Found::Absent,
         };
@@ -76,8 +86,9 @@ impl World {
         }
     }
 
-    pub(super) fn look(&self, object: &ObjectRef) -> Looked {
-        let namespaced = !CLUSTER_SCOPED.contains(&object.kind.kind.as_str());
+    /// An object at the first contact.
+    pub fn look(&self, object: &ObjectRef) -> Looked {
+        let namespaced = is_namespaced(&object.kind);
         let namespace = match (&object.namespace, namespaced) {
             (_, false) => String::new(),
             (Some(namespace), true) => namespace.clone(),
@@ -91,7 +102,7 @@ impl World {
     }
 
     /// What a server would answer to an apply: the body, with a uid, a version and a generation.
-    pub(super) fn apply(&mut self, write: &ChildWrite) -> anyhow::Result<Json> {
+    pub fn apply(&mut self, write: &ChildWrite) -> Result<Json, JsonError> {
         let mut body: Value = write.body.read()?;
         let namespace = write.object.namespace.clone().unwrap_or_default();
         let place = self.place(&write.object.kind, &namespace, &write.object.name);
@@ -111,7 +122,8 @@ impl World {
         Ok(answer)
     }
 
-    pub(super) fn remove(&mut self, removal: &Removal) -> bool {
+    /// A child goes.
+    pub fn remove(&mut self, removal: &Removal) -> bool {
         let namespace = removal.object.namespace.as_deref().unwrap_or("");
         if let (Way::Delete, Some(at)) = (
             &removal.way,
@@ -122,7 +134,8 @@ impl World {
         true
     }
 
-    pub(super) fn finalizer(&mut self, write: &FinalizerWrite) {
+    /// Our finalizer is put on or taken off.
+    pub fn finalizer(&mut self, write: &FinalizerWrite) {
         let list = &mut self.object["metadata"]["finalizers"];
         let mut names: Vec<Value> = list.as_array().cloned().unwrap_or_default();
         names.retain(|name| *name != json!(write.name));
@@ -133,7 +146,7 @@ impl World {
     }
 
     /// A merge patch of labels and annotations.
-    pub(super) fn patch(&mut self, patch: &MetaPatch) {
+    pub fn patch(&mut self, patch: &MetaPatch) {
         for (field, wish) in [
             ("labels", &patch.labels),
             ("annotations", &patch.annotations),
@@ -185,12 +198,12 @@ fn kind_of(object: &Value) -> Kind {
 }
 
 /// What the API server would have given an object: without uid and version nothing could be planned.
-pub(super) fn complete(mut object: Value, uid: &str) -> anyhow::Result<Value> {
+pub fn complete(mut object: Value, uid: &str) -> Result<Value, Incomplete> {
     let Some(Value::Object(meta)) = object.get_mut("metadata") else {
-        anyhow::bail!("the object has no metadata")
+        return Err(Incomplete("the object has no metadata".to_owned()));
     };
     if !meta.get("name").is_some_and(Value::is_string) {
-        anyhow::bail!("the object has no metadata.name");
+        return Err(Incomplete("the object has no metadata.name".to_owned()));
     }
     for (field, value) in [
         ("uid", json!(uid)),
@@ -200,6 +213,6 @@ pub(super) fn complete(mut object: Value, uid: &str) -> anyhow::Result<Value> {
         meta.entry(field).or_insert(value);
     }
     // A head that cannot be read would end every pass.
-    Head::parse(&object.to_string())?;
+    Head::parse(&object.to_string()).map_err(|error| Incomplete(error.to_string()))?;
     Ok(object)
 }
