@@ -16,7 +16,7 @@ new() {
     done
     find "$1" -path "$1/sdk" -prune -o -type f -exec sed -i \
         -e 's/{{name}}/hello-world/g' -e 's/{{kind}}/HelloWorld/g' -e 's/{{plural}}/helloworlds/g' \
-        -e 's/{{group}}/example.com/g' -e 's/{{snake}}/hello_world/g' {} +
+        -e 's/{{group}}/example.com/g' -e 's/{{snake}}/hello_world/g' -e 's/{{deploy}}//g' {} +
 }
 
 new "$scratch/one"
