@@ -5,7 +5,7 @@ use crate::artifacts::{root, target_dir};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 
-/// What building leaves in a folder, or brings into it: not a source.
+/// What building brings into a folder: not a source.
 const NOT_SOURCES: [&str; 4] = ["node_modules", ".venv", "__pycache__", "target"];
 
 /// Builds what a language makes in a copy of its sources, and compares.
@@ -21,6 +21,17 @@ pub(super) fn compare(language: &Language) -> Result<()> {
     for work in language.works {
         if !Path::new(work.dir).starts_with(Path::new("guest-sdk").join(language.name)) {
             copy(Path::new(work.dir), &again)?;
+        }
+    }
+    // What lay there built would be taken for built.
+    for (dir, (built, _)) in language
+        .works
+        .iter()
+        .filter_map(|work| Some((work.dir, work.made?)))
+    {
+        let path = again.join(dir).join(built);
+        if path.is_file() {
+            std::fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
         }
     }
     for work in language.works {
@@ -47,16 +58,15 @@ pub(super) fn compare(language: &Language) -> Result<()> {
     Ok(())
 }
 
-/// Copies a file or folder of the checkout to its place below another root; built files stay behind.
+/// Copies a file or folder of the checkout to its place below another root.
 fn copy(path: &Path, below: &Path) -> Result<()> {
     let (from, to) = (root().join(path), below.join(path));
     let context = || format!("copy {}", from.display());
     if from.is_file() {
-        let is_built = from.extension().is_some_and(|end| end == "wasm");
-        if let Some(parent) = to.parent().filter(|_| !is_built) {
+        if let Some(parent) = to.parent() {
             std::fs::create_dir_all(parent).with_context(context)?;
-            std::fs::copy(&from, &to).with_context(context)?;
         }
+        std::fs::copy(&from, &to).with_context(context)?;
         return Ok(());
     }
     for entry in from.read_dir().with_context(context)? {

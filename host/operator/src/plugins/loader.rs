@@ -3,11 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use guesthouse_artifact::{
-    Digest, Evidence, Pin, PublicKey,
+    Digest, Evidence, Pin, PublicKey, Store,
     policy::{self, Admitted, Candidate, Demands, Source},
 };
 use guesthouse_core::mapping::{PluginSource, SourcePlace};
 use guesthouse_sandbox::Plugin;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Good, Loaded, Sources, texts};
@@ -262,9 +263,10 @@ fn load(
     demands: &Demands,
     candidate: Candidate,
 ) -> Result<(Good, Option<Pin>), String> {
+    let vouched = Vouched::of(&candidate);
     let admitted = policy::admit(&sources.policy, demands, candidate);
     let admitted = admitted.map_err(|denied| denied.to_string())?;
-    let pin = keep(sources, &admitted);
+    let pin = keep(sources, &admitted, &vouched);
     let plugin: Plugin = sources
         .sandbox
         .load(admitted.bytes())
@@ -273,8 +275,36 @@ fn load(
     Ok((Good { plugin, origin }, pin))
 }
 
+/// Who vouched for a version, kept beside its bytes: so one that is taken from there is judged by what was judged at first. A note
+/// that somebody changed proves nothing more than the signatures in it.
+#[derive(Serialize, Deserialize)]
+struct Vouched {
+    manifest: Option<String>,
+    evidence: Vec<Evidence>,
+}
+
+impl Vouched {
+    fn of(candidate: &Candidate) -> (String, Self) {
+        let vouched = Self {
+            manifest: candidate.manifest.map(|manifest| manifest.to_string()),
+            evidence: candidate.evidence.clone(),
+        };
+        let digest = Digest::of(&candidate.bytes);
+        (Self::name(&digest, &candidate.source), vouched)
+    }
+
+    /// What one place vouched for, another one did not.
+    fn name(digest: &Digest, source: &Source) -> String {
+        format!("vouched for {digest} from {source}")
+    }
+
+    fn read(store: &Store, digest: &Digest, source: &Source) -> Option<Self> {
+        serde_json::from_slice(&store.noted(&Self::name(digest, source))?).ok()
+    }
+}
+
 /// A version by its digest out of the store: what a rollback and a restart begin from. It is judged anew as one of this source,
-/// of which only the bytes are left; where a signature is demanded there is none, and it is not let in.
+/// by what vouched for it when it came.
 pub(crate) async fn kept(
     sources: Arc<Sources>,
     source: PluginSource,
@@ -289,12 +319,19 @@ pub(crate) async fn kept(
             let Some(bytes) = store.get(&digest) else {
                 return Ok(None);
             };
+            let vouched = Vouched::read(&store, &digest, &source);
+            let (manifest, evidence) = vouched.map_or_else(Default::default, |vouched| {
+                (
+                    vouched.manifest.and_then(|it| it.parse().ok()),
+                    vouched.evidence,
+                )
+            });
             let candidate = Candidate {
                 source,
                 origin: format!("{digest} in the store"),
-                manifest: None,
+                manifest,
                 bytes,
-                evidence: Vec::new(),
+                evidence,
             };
             load(&sources, &demands, candidate).map(|(good, _)| Some(good.plugin))
         };
@@ -307,9 +344,18 @@ pub(crate) async fn kept(
     })
 }
 
-fn keep(sources: &Sources, admitted: &Admitted) -> Option<Pin> {
+fn keep(
+    sources: &Sources,
+    admitted: &Admitted,
+    (name, vouched): &(String, Vouched),
+) -> Option<Pin> {
     let store = sources.store.as_ref()?;
     store.put(admitted.bytes());
+    // Nothing to write down for most: no signature was looked for.
+    let known = vouched.manifest.is_some() || !vouched.evidence.is_empty();
+    if let Some(note) = serde_json::to_vec(vouched).ok().filter(|_| known) {
+        store.note(name, &note);
+    }
     Some(store.pin(admitted.digest()))
 }
 

@@ -265,6 +265,7 @@ impl Supervisor {
             running = self.queue.running(),
             "stopping: passes that run come to their end"
         );
+        self.say_what_is_left(&mut inbox.lives).await;
         self.leave_mappings();
         let deadline = tokio::time::sleep(DRAIN);
         tokio::pin!(deadline);

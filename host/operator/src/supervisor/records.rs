@@ -1,6 +1,8 @@
 //! Mapping objects: written by the replica that has the mapping, when there is something new to say, and not more than once in
 //! a few seconds.
 
+use std::time::Duration;
+
 use guesthouse_core::{
     life::{Counts, LastGood, MappingStatus, State},
     mapping::CheckedMapping,
@@ -8,11 +10,15 @@ use guesthouse_core::{
     units::Span,
 };
 
+use tokio::sync::mpsc::UnboundedReceiver;
+
 use super::{Supervisor, life::Heard};
 use crate::{clock, cluster::RequestError, config, mapping_objects::Stands};
 
 /// Between two writes of one Mapping object.
 const PAUSE: Span = Span::from_secs(5);
+/// How long the last writes of a host that stops may take.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Where the kind or the rights are missing.
 const LONG_PAUSE: Span = Span::from_secs(60);
 
@@ -39,6 +45,26 @@ impl Supervisor {
                 return;
             };
             self.write_record(&name, now);
+        }
+    }
+
+    /// What stands in line is written now, before another replica has the mappings or a next process begins from their records: a
+    /// version that was swapped in a moment ago is the one to begin from.
+    pub(super) async fn say_what_is_left(&mut self, written: &mut UnboundedReceiver<Heard>) {
+        let limit = tokio::time::sleep(LAST_WORDS);
+        tokio::pin!(limit);
+        loop {
+            let now = clock::now();
+            let left: Vec<String> = self.due.iter().map(|(_, name)| name.clone()).collect();
+            self.due.clear();
+            left.iter().for_each(|name| self.write_record(name, now));
+            if !self.lives.values().any(|life| life.busy) {
+                return;
+            }
+            tokio::select! {
+                () = &mut limit => return,
+                Some(heard) = written.recv() => self.heard(heard),
+            }
         }
     }
 

@@ -299,7 +299,7 @@ fn what_the_hosts_policy_does_not_let_in_is_told_and_the_last_good_plugin_serves
         });
         std::fs::write(&policy, text.to_string())?;
         put(scene, signed("peer_plugin", &key)?).await?;
-        let _host = scene.host_with(&host(scene, &["--policy", &policy.to_string_lossy()]))?;
+        let serving = scene.host_with(&host(scene, &["--policy", &policy.to_string_lossy()]))?;
         let at = json!({"configMap": {"name": "the-plugin", "key": "plugin.wasm"}});
         map(scene, at.clone()).await?;
         told(scene, "MappingActive", "signed by release").await?;
@@ -331,6 +331,23 @@ fn what_the_hosts_policy_does_not_let_in_is_told_and_the_last_good_plugin_serves
         map(scene, at).await?;
         let note = told(scene, "MappingActive", "echo").await?;
         ensure!(note.contains("signed by release"), "{note}");
+
+        // What vouched for a version is kept with it: it serves on after a restart, though its source has another one by then
+        // that is not let in.
+        put(scene, signed("peer_plugin", &key)?).await?;
+        scene
+            .until("the first one serves again", || {
+                let log = scene.log()?;
+                let last = log.iter().rfind(|line| line["reason"] == "MappingActive");
+                let text = last.and_then(|line| line["message"].as_str());
+                Ok(text.is_some_and(|text| text.contains("peer")))
+            })
+            .await?;
+        scene.stop(serving).await?;
+        put(scene, signed("echo", &other)?).await?;
+        let again = host(scene, &["--policy", &policy.to_string_lossy()]);
+        let _host = scene.host_with(&again)?;
+        ends_jobs(scene, "after").await?;
         Ok(())
     })
 }
