@@ -149,6 +149,8 @@ impl Supervisor {
                 }
             }
             Said::Drain(mapping) => {
+                // Who takes it over begins from its record.
+                self.say_now(&mapping);
                 if let Some(owned) = self.ownership.owned.get_mut(&mapping) {
                     owned.draining = true;
                     self.stop_serving(&mapping);
