@@ -189,7 +189,7 @@ Examples:
   guesthouse render plugin.wasm -f job.yaml --mapping report-jobs.yaml
   guesthouse render plugin.wasm -f job.yaml --mapping report-jobs.yaml --receipts receipts.yaml --now 2026-11-29T21:53:00Z
 
-A plugin with a config needs --mapping: the text of one key of a mappings ConfigMap.
+A plugin with a config needs --mapping: a mappings ConfigMap with one key, or the text of one.
 
 RECEIPTS is a list as in an observation:
   - {effect: export, state: {answered: {code: 201, body: {text: '{}'}, at: '2026-11-29T21:53:00Z'}}}

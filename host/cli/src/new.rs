@@ -99,6 +99,7 @@ impl Words {
             ("{{group}}", args.group.clone()),
             ("{{kind}}", kind),
             ("{{name}}", name),
+            ("{{dir}}", folder(args)?),
         ]);
         Ok(Self(words))
     }
@@ -107,6 +108,14 @@ impl Words {
         let put = |text: String, (word, by): &(&str, String)| text.replace(word, by);
         self.0.iter().fold(text.to_owned(), put)
     }
+}
+
+/// The project's folder, for whoever starts a host elsewhere.
+fn folder(args: &NewArgs) -> Result<String> {
+    let dir = args.dir.clone().unwrap_or_else(|| args.name.clone().into());
+    let whole =
+        std::path::absolute(&dir).with_context(|| format!("the folder {}", dir.display()))?;
+    Ok(whole.display().to_string())
 }
 
 /// `report-job` as `ReportJob`.
@@ -167,20 +176,23 @@ impl Lang {
         let (plugin, again) = match self {
             Self::Rust | Self::C => (
                 config_map("{{file}}"),
-                " and repeat the line that makes the ConfigMap",
+                "Repeat the line that makes the ConfigMap.",
             ),
             Self::Go | Self::Js => (
                 format!(
                     "zstd -q -19 -f {file} -o {{{{name}}}}.zst\n{}",
                     config_map("{{name}}.zst")
                 ),
-                " and repeat the lines that pack it and make the ConfigMap",
+                "Repeat the lines that pack it and make the ConfigMap.",
             ),
-            Self::Python => ("# (The mapping names the file.)".to_owned(), ""),
+            Self::Python => (
+                "# (The mapping names the file.)".to_owned(),
+                "Nothing more: the host sees that the file changed.",
+            ),
         };
         let time = match self {
             Self::Python => {
-                "It has 15 MB to compile, which takes up to a minute; the host's log says when it does."
+                "With 15 MB to compile that takes up to a minute; the host's log says when it does."
             }
             _ => "That takes seconds.",
         };

@@ -14,7 +14,7 @@ use guesthouse_core::{
     dry::{Ask, DryRun, MOST_PASSES, Nothing, Over, Until, World, complete},
     journal::{Journal, ReceiptRecord, RecordState, Subject},
     keys::request_fingerprint,
-    mapping::CheckedMapping,
+    mapping::{CheckedMapping, MAPPINGS_LABEL},
     object::{Head, ObjectKey, Uid},
     pass::{
         Begin, Carry, ChildWrite, End, KindFacts, PluginFacts, Step, StepAction, StoredJournal,
@@ -118,13 +118,8 @@ pub(crate) fn mapping(
     object: &Value,
 ) -> Result<CheckedMapping> {
     if let Some(path) = given {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-        let name = path
-            .file_stem()
-            .and_then(|stem| stem.to_str())
-            .unwrap_or("mapping");
-        return CheckedMapping::parse(name, &text, namespace)
+        let (name, text) = mapping_text(path)?;
+        return CheckedMapping::parse(&name, &text, namespace)
             .with_context(|| format!("{}", path.display()));
     }
     eprintln!("note: no --mapping: no config, and the plugin is granted what it asks for");
@@ -136,6 +131,30 @@ pub(crate) fn mapping(
     });
     CheckedMapping::parse("render", &text.to_string(), namespace)
         .context("a mapping for this object and plugin")
+}
+
+/// Name and text of a mapping: the file itself, or the one key of the one labelled ConfigMap in it.
+fn mapping_text(path: &Path) -> Result<(String, String)> {
+    let documents = yaml::read_all(path)?;
+    let label = format!("/metadata/labels/{}", MAPPINGS_LABEL.replace('/', "~1"));
+    let is_labelled = |it: &&Value| it["kind"] == "ConfigMap" && it.pointer(&label).is_some();
+    let mut found = documents.iter().filter(is_labelled).flat_map(|it| {
+        let data = it["data"].as_object().into_iter().flatten();
+        data.filter_map(|(key, text)| Some((key.strip_suffix(".yaml")?, text.as_str()?)))
+    });
+    match (found.next(), found.next()) {
+        (Some((name, text)), None) => Ok((name.to_owned(), text.to_owned())),
+        (Some(_), Some(_)) => bail!(
+            "{} has several mappings; name a file with one",
+            path.display()
+        ),
+        (None, _) => {
+            let name = path.file_stem().and_then(|stem| stem.to_str());
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("reading {}", path.display()))?;
+            Ok((name.unwrap_or("mapping").to_owned(), text))
+        }
+    }
 }
 
 pub(crate) fn facts(definition: Option<&Value>, mapping: &CheckedMapping) -> KindFacts {

@@ -2,7 +2,7 @@
 
 use super::{Change, RehearsalReport, State, changes, said};
 use crate::{
-    contract::{Cause, MAX_MESSAGE, Reply, cut},
+    contract::{Cause, FailureKind, MAX_MESSAGE, Reply, cut},
     dry::Over,
     mapping::OnDifference,
     outcome::Outcome,
@@ -20,7 +20,8 @@ const PATHS: usize = 4;
 pub enum Answer {
     /// What it decided, as [`said`].
     Decided(serde_json::Value),
-    /// It trapped, broke the contract, asked for what is not granted, or made a status that the kind's schema refuses.
+    /// It trapped, broke the contract, asked for what is not granted, made a status that the kind's schema refuses, or asked to be
+    /// tried again: that is what an error nobody caught is in most languages.
     Failed(Cause),
     /// What decides is not known without reading or sending, or there was nothing to decide.
     Unknown(String),
@@ -30,6 +31,9 @@ impl Answer {
     /// What a run without effects came to, by its end and the plugin's last reply.
     pub fn of(over: &Over, last: Option<&Reply>) -> Self {
         let decided = |none: &str| match last {
+            Some(Reply::Failure(failure)) if failure.kind == FailureKind::Retry => {
+                Self::Failed(failure.cause.clone())
+            }
             Some(reply) => Self::Decided(said(reply)),
             None => Self::Unknown(none.to_owned()),
         };
@@ -190,6 +194,7 @@ impl Rehearsal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::Failure;
     use serde_json::json;
 
     fn decided(phase: &str) -> Answer {
@@ -220,6 +225,24 @@ mod tests {
             Verdict::Doubt(state, _) => Some(*state),
         };
         assert_eq!(found, state, "{verdict:?}");
+    }
+
+    /// What an SDK makes of an exception is as bad as a trap; giving up is a decision.
+    #[test]
+    fn a_retry_counts_as_a_failure_and_a_terminal_failure_as_a_decision() {
+        let answer = |kind| {
+            let failure = Failure {
+                kind,
+                cause: Cause::new("Error", "KeyError: 'size'"),
+                after: None,
+                status: None,
+                conditions: Vec::new(),
+            };
+            Answer::of(&Over::Sends, Some(&Reply::Failure(failure)))
+        };
+        let cause = Cause::new("Error", "KeyError: 'size'");
+        assert_eq!(answer(FailureKind::Retry), Answer::Failed(cause));
+        assert!(matches!(answer(FailureKind::Terminal), Answer::Decided(_)));
     }
 
     #[test]
