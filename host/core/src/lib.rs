@@ -5,6 +5,7 @@
 //! `guesthouse render`, and driven through crashes in memory.
 
 pub mod children;
+pub mod config_schema;
 pub mod contract;
 pub mod dry;
 pub mod grants;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use guesthouse_core::{
+    config_schema,
     contract::Descriptor,
     limits::Limits,
     refusal::{Refusal, RefusalKind::*},
@@ -249,7 +250,10 @@ fn native(engine: &Engine, form: Form, code: &[u8]) -> wasmtime::Result<Native> 
     }
 }
 
-/// Refuses by name what the caller does not carry out.
+/// Longest version and name of an SDK, bytes.
+const MAX_WORD: usize = 64;
+
+/// Refuses by name what the caller does not carry out, and what would cost others.
 fn check(descriptor: &Descriptor, supported: &Supported) -> Result<(), Refusal> {
     let name = &descriptor.name;
     let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
@@ -265,6 +269,17 @@ fn check(descriptor: &Descriptor, supported: &Supported) -> Result<(), Refusal> 
                 "describe: name: `{name}` is not a lower-case name of at most 63 characters, as in report-job"
             ),
         ));
+    }
+    for (field, text) in [("version", &descriptor.version), ("sdk", &descriptor.sdk)] {
+        // They stand in logs, tables and records.
+        if text.len() > MAX_WORD || text.contains(char::is_control) {
+            let what = format!("describe: {field}: more than {MAX_WORD} bytes, or not one line");
+            return Err(refuse(BadOutput, what));
+        }
+    }
+    if let Some(schema) = &descriptor.config_schema {
+        config_schema::check(schema.as_str())
+            .map_err(|why| refuse(TooLarge, format!("describe: configSchema: {why}")))?;
     }
     if let Some(extension) = descriptor
         .extensions
@@ -325,6 +340,22 @@ mod tests {
             all,
             "extension `acme.io/x`",
         );
+    }
+
+    #[test]
+    fn a_version_is_a_word_and_a_schema_does_not_fan_out() {
+        let refusal = |change: &dyn Fn(&mut Descriptor)| {
+            let mut changed = descriptor();
+            change(&mut changed);
+            check(&changed, &Supported::default()).unwrap_err().message
+        };
+        let long = refusal(&|it| it.version = "1".repeat(65));
+        assert!(long.contains("version"), "{long}");
+        let lines = refusal(&|it| it.sdk = "a\nb".into());
+        assert!(lines.contains("sdk"), "{lines}");
+        let schema = r##"{"$ref": "https://example.com"}"##;
+        let schema = refusal(&|it| it.config_schema = Some(Json::trusted(schema)));
+        assert!(schema.contains("configSchema"), "{schema}");
     }
 
     #[test]

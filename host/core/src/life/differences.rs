@@ -6,9 +6,14 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    contract::{Action, Decision, Effect, Reply},
+    contract::{Action, Decision, Effect, Reply, cut},
     keys::Hash,
 };
+
+/// Most differences between two replies that are told.
+const MOST: usize = 100;
+/// Longest path of one, bytes.
+const MAX_PATH: usize = 256;
 
 /// What stands for a value that nobody is shown.
 const HIDDEN: &str = "hidden:";
@@ -86,7 +91,7 @@ fn hide(content: &mut Value) {
     }
 }
 
-/// The differences between what two replies say.
+/// The differences between what two replies say: at most [`MOST`] of them, since both are a plugin's to choose.
 pub fn changes(old: &Value, new: &Value) -> Vec<Change> {
     let mut all = Vec::new();
     compare("", Some(old), Some(new), &mut all);
@@ -94,7 +99,7 @@ pub fn changes(old: &Value, new: &Value) -> Vec<Change> {
 }
 
 fn compare(path: &str, old: Option<&Value>, new: Option<&Value>, all: &mut Vec<Change>) {
-    if old == new {
+    if old == new || all.len() == MOST {
         return;
     }
     let (Some(Value::Object(before)), Some(Value::Object(after))) = (old, new) else {
@@ -107,12 +112,14 @@ fn compare(path: &str, old: Option<&Value>, new: Option<&Value>, all: &mut Vec<C
     };
     let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     for name in names {
-        let path = if path.is_empty() {
-            name.clone()
-        } else {
-            format!("{path}.{name}")
-        };
-        compare(&path, before.get(name), after.get(name), all);
+        let (old, new) = (before.get(name), after.get(name));
+        // Before its path is made, which may be as long as a reply.
+        if old == new {
+            continue;
+        }
+        let dot = if path.is_empty() { "" } else { "." };
+        let path = format!("{path}{dot}{}", cut(name, MAX_PATH));
+        compare(cut(&path, MAX_PATH), old, new, all);
     }
 }
 
@@ -135,6 +142,16 @@ mod tests {
 
     fn reply(decision: Value) -> Reply {
         serde_json::from_value(json!({"decision": decision})).unwrap()
+    }
+
+    /// Replies are a plugin's to choose, and so are the names in them.
+    #[test]
+    fn long_names_and_many_of_them_are_cut() {
+        let name = "k".repeat(10_000);
+        let members: Map<String, Value> = (0..1000).map(|n| (n.to_string(), n.into())).collect();
+        let all = changes(&json!({&name: {}}), &json!({&name: members}));
+        assert_eq!(all.len(), MOST);
+        assert!(all.iter().all(|change| change.path.len() <= MAX_PATH));
     }
 
     fn paths(old: Value, new: Value) -> Vec<String> {

@@ -166,7 +166,7 @@ fn reading(state: &State, clock: u32) -> u64 {
         0 => u64::try_from(state.world.now)
             .unwrap_or(0)
             .saturating_mul(1_000_000_000),
-        _ => state.world.monotonic + FIRST,
+        _ => state.world.monotonic.saturating_add(FIRST),
     }
 }
 
