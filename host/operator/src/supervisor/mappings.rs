@@ -177,7 +177,9 @@ impl Supervisor {
                     self.apply_mapping(&name, configured.place, configured.wishes, checked);
                 }
                 Err(why) => {
-                    self.mapping_invalid(&name, &configured.place, &why);
+                    self.mapping_invalid(&name, &configured.place, &configured.wishes, &why);
+                    // A rollback is asked for when a text went wrong, too.
+                    self.wish(&name, &configured.wishes);
                     let last_good = match self.mappings.contains_key(&name) {
                         true => "the last good version stays in force",
                         false => "it is not in force",
@@ -195,10 +197,11 @@ impl Supervisor {
     }
 
     /// Its last good version stays in force; that of an earlier process, if this one never had any.
-    fn mapping_invalid(&mut self, name: &str, place: &Place, why: &str) {
+    fn mapping_invalid(&mut self, name: &str, place: &Place, wishes: &Wishes, why: &str) {
         self.invalid.insert(name.to_owned(), why.to_owned());
         let places = &mut self.invalid_places;
-        let first = places.insert(name.to_owned(), place.clone()).is_none();
+        let here = (place.clone(), wishes.clone());
+        let first = places.insert(name.to_owned(), here).is_none();
         if self.mappings.contains_key(name) {
             self.stands(name, State::Invalid, why);
         } else if first {
@@ -233,18 +236,14 @@ impl Supervisor {
         wishes: Wishes,
         checked: CheckedMapping,
     ) {
-        if let Some(runtime) = self.mappings.get_mut(name)
-            && runtime.wishes != wishes
-        {
-            runtime.wishes = wishes.clone();
-            self.look_again(name);
-        }
         if let Some(runtime) = self.mappings.get(name)
             && runtime.checked.mapping == checked.mapping
             && runtime.place == place
         {
-            // Said again, since a bad version may have been told in between.
-            self.refresh_one(name);
+            if !self.wish(name, &wishes) {
+                // Said again, since a bad version may have been told in between.
+                self.refresh_one(name);
+            }
             return;
         }
         let scopes = scopes(&checked);
@@ -263,6 +262,7 @@ impl Supervisor {
             Some(runtime) => {
                 (runtime.place, runtime.checked, runtime.next_resync) =
                     (place, Arc::new(checked), resync);
+                runtime.wishes = wishes;
             }
             None => {
                 self.next_mapping += 1;
@@ -287,10 +287,23 @@ impl Supervisor {
                 self.mappings.insert(name.to_owned(), runtime);
             }
         }
+        self.look_again(name);
         self.use_source(&source);
         self.drop_unused_sources();
         self.look_at_kinds(now);
         self.refresh_one(name);
+    }
+
+    /// What people say about the versions of a mapping counts whether or not its text can be used. Whether it is something new.
+    fn wish(&mut self, name: &str, wishes: &Wishes) -> bool {
+        let runtime = self.mappings.get_mut(name);
+        let Some(runtime) = runtime.filter(|runtime| runtime.wishes != *wishes) else {
+            return false;
+        };
+        runtime.wishes = wishes.clone();
+        self.look_again(name);
+        self.refresh_one(name);
+        true
     }
 
     fn use_source(&mut self, source: &PluginSource) {

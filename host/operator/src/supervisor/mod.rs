@@ -23,6 +23,7 @@ use std::{
 use guesthouse_core::{
     contract::{EventType, Kind},
     identity::Identity,
+    life::Wishes,
     mapping::PluginSource,
     pass::Note,
     queue::{MappingId, Queue},
@@ -104,9 +105,9 @@ pub(crate) struct Supervisor {
     rehearsals: u64,
     /// Mapping objects that are to be written, and when.
     due: BTreeSet<(Time, String)>,
-    /// Mappings whose text cannot be used, and why; and where they are written.
+    /// Mappings whose text cannot be used, and why; where they are written, and what people wrote beside them.
     invalid: BTreeMap<String, String>,
-    invalid_places: BTreeMap<String, Place>,
+    invalid_places: BTreeMap<String, (Place, Wishes)>,
     /// The last thing told about each place, so that nothing is told twice.
     told: HashMap<(String, String), String>,
     channels: Channels,

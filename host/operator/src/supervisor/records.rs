@@ -235,7 +235,8 @@ impl Supervisor {
     }
 
     pub(super) fn begin_from_last_good(&mut self, name: &str, last: Option<LastGood>) {
-        let (Some(last), Some(place)) = (last, self.invalid_places.get(name).cloned()) else {
+        let (Some(last), Some((place, wishes))) = (last, self.invalid_places.get(name).cloned())
+        else {
             return;
         };
         if self.mappings.contains_key(name) {
@@ -256,7 +257,7 @@ impl Supervisor {
             mapping = name,
             "it begins with the last good version on record"
         );
-        self.apply_mapping(name, place, Default::default(), checked);
+        self.apply_mapping(name, place, wishes, checked);
         self.tell_mappings();
         let why = self.invalid.get(name).cloned().unwrap_or_default();
         self.stands(name, State::Invalid, &why);

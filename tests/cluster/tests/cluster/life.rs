@@ -430,6 +430,46 @@ fn a_rollback_pins_an_older_version_over_restarts_until_it_is_undone() -> Result
     })
 }
 
+/// People roll back when something went wrong, and a text that went wrong is one of the things that do.
+#[test]
+fn a_rollback_counts_while_the_text_cannot_be_used_and_over_a_restart_too() -> Result<()> {
+    scenario("rollback-invalid", async |scene| {
+        let file = File::new(scene, "decide")?;
+        let good = file.echoes(json!({}));
+        scene.map("echoes", &good.to_string()).await?;
+        let host = scene.host()?;
+        echoes(scene, 2, 0).await?;
+        let old = digest(&mapping_is(scene, "echoes", "serving", is_in("Serving")).await?);
+        file.put(&plugin("echo")?)?;
+        let swapped = |mapping: &Value| digest(mapping) != old && is_in("Serving")(mapping);
+        let new = digest(&mapping_is(scene, "echoes", "swapped", swapped).await?);
+        let mut bad = good.clone();
+        bad["resinc"] = json!("10h");
+        scene.map("echoes", &bad.to_string()).await?;
+        mapping_is(scene, "echoes", "invalid", is_in("Invalid")).await?;
+        let rollback = |arguments: &[&str]| -> Result<String> {
+            let mut command = Command::new(host_binary()?);
+            command.args(["rollback", "echoes", "-n", &scene.home]);
+            command.args(arguments).env("KUBECONFIG", scene.admin());
+            output(&mut command)
+        };
+        let serves = |which: &str| {
+            let which = which.to_owned();
+            move |mapping: &Value| digest(mapping) == which && is_in("Invalid")(mapping)
+        };
+        rollback(&[])?;
+        mapping_is(scene, "echoes", "rolled back", serves(&old)).await?;
+        rollback(&["--undo"])?;
+        mapping_is(scene, "echoes", "as it was", serves(&new)).await?;
+        // While no host runs, too: the next one begins with the last good text and what was asked for beside the bad one.
+        scene.stop(host).await?;
+        rollback(&["--to", &old])?;
+        let _host = scene.host()?;
+        mapping_is(scene, "echoes", "rolled back", serves(&old)).await?;
+        Ok(())
+    })
+}
+
 /// vector#2224
 #[test]
 fn a_restart_begins_with_what_is_on_record_where_plugin_or_text_went_bad_meanwhile() -> Result<()> {
