@@ -83,7 +83,10 @@ pub fn choose(facts: Facts<'_>) -> Choice {
     let approve = facts.wishes.approve.as_deref();
     let approved = approve.is_some_and(|written| is_meant(newest, written));
     let against = |doubt: &&Doubt| doubt.digest == newest && doubt.basis == facts.basis;
-    if let Some(doubt) = facts.doubt.filter(against).filter(|_| !approved) {
+    // An approval stands for what a rehearsal said, and not for what came of it in service: else it would let a version in again
+    // each time it was taken back.
+    let stands = |doubt: &&Doubt| !approved || doubt.state == State::Returned;
+    if let Some(doubt) = facts.doubt.filter(against).filter(stands) {
         return fall_back(facts, doubt.state, &doubt.why);
     }
     let serve = || Choice::Serve {
@@ -271,7 +274,11 @@ mod tests {
                 (case.doubt, case.basis) = (doubt(B, state), "other");
             });
             chosen("rehearse b", |case| case.doubt = doubt(C, state));
-            chosen("b Serving", |case| {
+            let approved = match state {
+                State::Returned => "keep Returned",
+                _ => "b Serving",
+            };
+            chosen(approved, |case| {
                 case.doubt = doubt(B, state);
                 case.wishes.approve = Some(B.to_owned());
             });
@@ -287,6 +294,12 @@ mod tests {
         chosen("a Returned", |case| {
             failed(case);
             case.previous = Some(A);
+        });
+        // Whoever let it in did not ask for it to stay whatever it does.
+        chosen("a Returned", |case| {
+            failed(case);
+            case.previous = Some(A);
+            case.wishes.approve = Some(B.to_owned());
         });
         // Nothing to come back to: it serves on, and says so.
         chosen("keep Returned", failed);
