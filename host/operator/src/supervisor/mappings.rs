@@ -154,8 +154,11 @@ impl Supervisor {
             .cloned()
             .collect();
         for name in gone {
+            // Whoever replaces a ConfigMap removes it for a moment: what is held against a version is on record until then.
+            self.say_now(&name);
+            self.end_rehearsal(&name);
             self.remove_mapping(&name);
-            self.remove_record(&name);
+            self.remove_record_later(&name);
         }
         let about = |configured: &config::Configured| {
             let mapping = configured.mapping.as_ref().ok()?;
@@ -164,6 +167,8 @@ impl Supervisor {
         let all = configuration.mappings.iter();
         self.sweep
             .configured(all.map(|(name, it)| (name.clone(), about(it))).collect());
+        self.leaving
+            .retain(|name, _| !configuration.mappings.contains_key(name));
         for (place, why) in configuration.ignored {
             self.tell(&place, EventType::Warning, "MappingIgnored", why);
         }
@@ -256,6 +261,7 @@ impl Supervisor {
             self.remove_mapping(name);
         }
         let source = checked.mapping.plugin.clone();
+        self.judge_anew(name, &source);
         let now = clock::now();
         let resync = now.after(checked.mapping.resync);
         match self.mappings.get_mut(name) {
