@@ -15,9 +15,20 @@ pub struct Doubt {
     pub why: String,
 }
 
+/// A version that was looked for in vain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Its digest, as it was written.
+    pub digest: String,
+    /// Why it is of no use.
+    pub why: String,
+}
+
 /// Everything the choice depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
+    /// Name of the mapping.
+    pub mapping: &'a str,
     /// What people wrote.
     pub wishes: &'a Wishes,
     /// Digest of the newest version the source brought, if it fits the mapping.
@@ -40,8 +51,8 @@ pub struct Facts<'a> {
     pub rehearse: u32,
     /// Digests that can be served at once.
     pub at_hand: &'a [String],
-    /// Digests that were looked for in vain.
-    pub missing: &'a [String],
+    /// Those that were looked for in vain.
+    pub missing: &'a [Missing],
 }
 
 /// What is to be done.
@@ -83,7 +94,10 @@ pub fn choose(facts: Facts<'_>) -> Choice {
     let approve = facts.wishes.approve.as_deref();
     let approved = approve.is_some_and(|written| is_meant(newest, written));
     let against = |doubt: &&Doubt| doubt.digest == newest && doubt.basis == facts.basis;
-    if let Some(doubt) = facts.doubt.filter(against).filter(|_| !approved) {
+    // An approval stands for what a rehearsal said, and not for what came of it in service: else it would let a version in again
+    // each time it was taken back.
+    let stands = |doubt: &&Doubt| !approved || doubt.state == State::Returned;
+    if let Some(doubt) = facts.doubt.filter(against).filter(stands) {
         return fall_back(facts, doubt.state, &doubt.why);
     }
     let serve = || Choice::Serve {
@@ -120,13 +134,20 @@ fn at_hand(facts: Facts<'_>, wanted: &str) -> Option<Choice> {
             state: State::Serving,
             why: String::new(),
         }),
-        None if facts.missing.iter().any(|missing| missing == wanted) => None,
+        None if missing(facts, wanted).is_some() => None,
         None => Some(Choice::Fetch(wanted.to_owned())),
     }
 }
 
+fn missing<'a>(facts: Facts<'a>, wanted: &str) -> Option<&'a Missing> {
+    let is_it = |missing: &&Missing| missing.digest == wanted || is_meant(&missing.digest, wanted);
+    facts.missing.iter().find(is_it)
+}
+
+/// The version that is pinned; what is configured, if that one is of no use.
 fn pinned(facts: Facts<'_>, pin: &str) -> Choice {
-    let why = format!("pinned by the annotation {}", super::PIN);
+    let annotation = format!("the annotation {}{}", super::PIN, facts.mapping);
+    let why = format!("pinned by {annotation}");
     match at_hand(facts, pin) {
         Some(Choice::Serve { digest, .. }) => Choice::Serve {
             digest,
@@ -134,11 +155,39 @@ fn pinned(facts: Facts<'_>, pin: &str) -> Choice {
             why,
         },
         Some(fetch) => fetch,
-        None => fall_back(
-            facts,
-            State::Refused,
-            &format!("{why} is {pin}, which is neither in memory nor in the store"),
-        ),
+        None => {
+            let found = missing(facts, pin).map_or("it was not found", |it| &it.why);
+            let why = format!("{annotation} says {pin}, which cannot serve: {found}");
+            unpinned(facts, why)
+        }
+    }
+}
+
+/// What is chosen without the pin, and why it does not count.
+fn unpinned(facts: Facts<'_>, pin: String) -> Choice {
+    let wishes = Wishes {
+        pin: None,
+        ..facts.wishes.clone()
+    };
+    let both = |why: String| match why.is_empty() {
+        true => pin.clone(),
+        false => format!("{pin}; {why}"),
+    };
+    let wishes = &wishes;
+    match choose(Facts { wishes, ..facts }) {
+        Choice::Serve { digest, state, why } => Choice::Serve {
+            digest,
+            state: match state {
+                State::Serving => State::Refused,
+                state => state,
+            },
+            why: both(why),
+        },
+        Choice::Keep { state, why } => Choice::Keep {
+            state,
+            why: both(why),
+        },
+        tried => tried,
     }
 }
 
@@ -192,7 +241,7 @@ mod tests {
         passed: Option<&'static str>,
         rehearse: u32,
         at_hand: Vec<String>,
-        missing: Vec<String>,
+        missing: Vec<Missing>,
     }
 
     fn said(choice: Choice) -> String {
@@ -223,6 +272,7 @@ mod tests {
         };
         change(&mut case);
         let facts = Facts {
+            mapping: "m6",
             wishes: &case.wishes,
             newest: case.newest,
             trouble: None,
@@ -237,6 +287,13 @@ mod tests {
             missing: &case.missing,
         };
         assert_eq!(said(choose(facts)), wanted);
+    }
+
+    fn in_vain(digest: &str) -> Missing {
+        Missing {
+            digest: digest.to_owned(),
+            why: "it is signed by nobody".to_owned(),
+        }
     }
 
     fn doubt(digest: &str, state: State) -> Option<Doubt> {
@@ -271,7 +328,11 @@ mod tests {
                 (case.doubt, case.basis) = (doubt(B, state), "other");
             });
             chosen("rehearse b", |case| case.doubt = doubt(C, state));
-            chosen("b Serving", |case| {
+            let approved = match state {
+                State::Returned => "keep Returned",
+                _ => "b Serving",
+            };
+            chosen(approved, |case| {
                 case.doubt = doubt(B, state);
                 case.wishes.approve = Some(B.to_owned());
             });
@@ -287,6 +348,12 @@ mod tests {
         chosen("a Returned", |case| {
             failed(case);
             case.previous = Some(A);
+        });
+        // Whoever let it in did not ask for it to stay whatever it does.
+        chosen("a Returned", |case| {
+            failed(case);
+            case.previous = Some(A);
+            case.wishes.approve = Some(B.to_owned());
         });
         // Nothing to come back to: it serves on, and says so.
         chosen("keep Returned", failed);
@@ -306,7 +373,7 @@ mod tests {
         });
         let lost = |case: &mut Case| {
             (case.serving, case.at_hand) = (None, Vec::new());
-            case.missing = vec![A.to_owned()];
+            case.missing = vec![in_vain(A)];
         };
         chosen("b Serving", lost);
         // Never what was refused, also where there is nothing else.
@@ -321,9 +388,62 @@ mod tests {
         for (pin, wanted) in [(A, "a Pinned"), (B, "b Pinned"), (C, "fetch c")] {
             chosen(wanted, |case| case.wishes.pin = Some(pin.to_owned()));
         }
-        chosen("keep Refused", |case| {
+    }
+
+    #[test]
+    fn a_pin_that_cannot_serve_takes_nothing_down_and_says_why() {
+        let pinned = |case: &mut Case| {
             case.wishes.pin = Some(C.to_owned());
-            case.missing = vec![C.to_owned()];
+            case.missing = vec![in_vain(C)];
+        };
+        chosen("rehearse b", pinned);
+        chosen("keep Held", |case| {
+            pinned(case);
+            case.doubt = doubt(B, State::Held);
         });
+        chosen("b Refused", |case| {
+            pinned(case);
+            case.serving = Some(B);
+        });
+        // A restart: the pinned version is the one on record.
+        chosen("b Refused", |case| {
+            pinned(case);
+            (case.serving, case.recorded) = (None, Some(C));
+        });
+        // Written short, it is the same version.
+        chosen("rehearse b", |case| {
+            pinned(case);
+            case.wishes.pin = Some(C[..19].to_owned());
+        });
+        let why = unpinned_why();
+        for part in ["pin.guesthouse.dev/m6", C, "it is signed by nobody"] {
+            assert!(why.contains(part), "{why}");
+        }
+    }
+
+    fn unpinned_why() -> String {
+        let wishes = Wishes {
+            pin: Some(C.to_owned()),
+            approve: None,
+        };
+        let facts = Facts {
+            mapping: "m6",
+            wishes: &wishes,
+            newest: Some(B),
+            trouble: None,
+            serving: Some(B),
+            recorded: Some(B),
+            previous: None,
+            doubt: None,
+            basis: "m",
+            passed: None,
+            rehearse: 20,
+            at_hand: &[],
+            missing: &[in_vain(C)],
+        };
+        match choose(facts) {
+            Choice::Serve { why, .. } => why,
+            other => format!("{other:?}"),
+        }
     }
 }

@@ -17,7 +17,7 @@ mod rehearsal;
 mod status;
 mod tally;
 
-pub use choice::{Choice, Doubt, Facts, choose};
+pub use choice::{Choice, Doubt, Facts, Missing, choose};
 pub use differences::{Change, changes, said};
 pub use history::{History, MOST_PAST, Past};
 pub use probation::Probation;

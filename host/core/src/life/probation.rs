@@ -34,7 +34,8 @@ impl Probation {
             return None;
         }
         self.passes = self.passes.saturating_add(1);
-        if outcome != Outcome::PluginFailed {
+        // What is not granted is asked for by the version, and a rehearsal counts it, too.
+        if !matches!(outcome, Outcome::PluginFailed | Outcome::Denied) {
             return None;
         }
         self.failures = self.failures.saturating_add(1);
@@ -72,9 +73,10 @@ mod tests {
 
     #[test]
     fn a_version_returns_once_it_failed_often_enough_and_more_often_than_not() {
-        use Outcome::{Applied, PluginFailed, Retrying, Unchanged};
+        use Outcome::{Applied, Denied, PluginFailed, Retrying, Unchanged};
         let second = Span::from_secs(1);
         assert_eq!(returns(&[PluginFailed; 9], &BOUND, second), Some(4));
+        assert_eq!(returns(&[Denied; 9], &BOUND, second), Some(4));
         assert_eq!(returns(&[Applied; 99], &BOUND, second), None);
         // Half of them is not more than half.
         let even: Vec<_> = [Unchanged, PluginFailed].repeat(50);

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use guesthouse_core::{
     life::{
-        Choice, Doubt, Facts, LastGood, MappingStatus, Newest, Past, Probation, Rehearsal,
+        Choice, Doubt, Facts, LastGood, MappingStatus, Missing, Newest, Past, Probation, Rehearsal,
         RehearsalReport, Serves, State, choose,
     },
+    mapping::PluginSource,
     outcome::Outcome,
     pass::{Terms, short_digest},
     time::Time,
@@ -50,11 +51,12 @@ pub(super) struct Life {
     /// It is being written; and there is more to say since.
     pub(super) busy: bool,
     pub(super) again: bool,
-    /// Versions in memory, the newest last.
+    /// The mapping's source, and the versions in memory that were let in as ones of it, the newest last.
+    source: Option<PluginSource>,
     at_hand: Vec<Plugin>,
-    /// The digest that is being looked for, and those that were in vain.
-    fetching: Option<String>,
-    missing: Vec<String>,
+    /// The digest that is being looked for as one of this source, and those that were in vain.
+    fetching: Option<(PluginSource, String)>,
+    missing: Vec<Missing>,
     previous: Option<String>,
     pub(super) doubt: Option<Doubt>,
     /// Digest and basis that a rehearsal let through.
@@ -64,16 +66,40 @@ pub(super) struct Life {
     pub(super) rehearsing: Option<Rehearsing>,
 }
 
+/// Why a version takes over.
+#[derive(Clone, Copy)]
+struct By {
+    /// The source brought it.
+    source: bool,
+    /// Somebody pinned it.
+    pin: bool,
+}
+
+impl By {
+    /// The one before may come back by itself.
+    fn is_tried(self) -> bool {
+        self.source && !self.pin
+    }
+}
+
+/// Whether a mapping itself demands something of its plugin, beside the host's policy.
+fn demands(source: &PluginSource) -> bool {
+    let manifest = source.oci.as_ref().is_some_and(|oci| oci.contains('@'));
+    source.digest.is_some() || source.sha256.is_some() || source.signature.is_some() || manifest
+}
+
 /// What comes back from what was begun for a mapping's life.
 pub(super) enum Heard {
     /// What the Mapping object says.
     Recalled(String, Result<Option<Stands>, RequestError>),
     /// What became of writing it.
     Written(String, Result<Stands, RequestError>),
-    /// A version by its digest, if it was found.
-    Fetched(String, String, Option<Plugin>),
+    /// A version by its digest, as one of a source; or why it is none.
+    Fetched(String, (PluginSource, String), Result<Plugin, String>),
     /// The Mapping objects there are.
     Names(Vec<String>),
+    /// Of those that are known, the ones that are there no more.
+    Deleted(Vec<String>),
     /// What came of a rehearsal, by its number.
     Rehearsed(String, u64, Rehearsal),
     /// What the Mapping object says of a mapping whose text cannot be used.
@@ -121,16 +147,12 @@ impl Life {
     }
 
     /// Another version takes over: the one before is history.
-    fn published(
-        &mut self,
-        plugin: &Plugin,
-        origin: String,
-        ended: &str,
-        on_probation: bool,
-        now: Time,
-    ) {
+    fn published(&mut self, plugin: &Plugin, origin: String, ended: &str, by: By, now: Time) {
         let digest = plugin.digest();
-        self.keep(plugin);
+        // What serves on although the source demands something else now may do just that.
+        if by.source || self.at_hand.iter().any(|kept| kept.digest() == digest) {
+            self.keep(plugin);
+        }
         let before = self.status.plugin.take();
         if let Some(before) = before.clone().filter(|before| before.digest == digest) {
             self.status.plugin = Some(Serves { origin, ..before });
@@ -146,7 +168,7 @@ impl Life {
                 ended: ended.to_owned(),
             });
             self.status.last_swap = Some(now.whole_seconds());
-            self.probation = on_probation.then(|| Probation::begin(digest, now));
+            self.probation = by.is_tried().then(|| Probation::begin(digest, now));
         }
         if self
             .doubt
@@ -197,6 +219,7 @@ impl Supervisor {
         let serving = serving.and_then(|serving| serving.plugin.as_ref());
         let passed = life.passed.as_ref().filter(|(_, under)| under == basis);
         Some(choose(Facts {
+            mapping: name,
             wishes: &runtime.wishes,
             newest: newest.ok().map(Plugin::digest),
             trouble: newest.err(),
@@ -233,18 +256,21 @@ impl Supervisor {
         let Some(life) = self.lives.get_mut(name) else {
             return;
         };
-        if life.fetching.as_ref() == Some(&digest) {
-            return;
-        }
-        life.fetching = Some(digest.clone());
         let Some(runtime) = self.mappings.get(name) else {
             return;
         };
-        let (plugins, source) = (self.plugins.clone(), runtime.checked.mapping.plugin.clone());
+        let wanted = (runtime.checked.mapping.plugin.clone(), digest);
+        if life.fetching.as_ref() == Some(&wanted) {
+            return;
+        }
+        life.fetching = Some(wanted.clone());
+        let plugins = self.plugins.clone();
         let (heard, name) = (self.channels.lives.clone(), name.to_owned());
         tokio::spawn(async move {
-            let found = plugins::kept(plugins, source, &digest).await;
-            let _ = heard.send(Heard::Fetched(name, digest, found));
+            let found = plugins::kept(plugins, wanted.0.clone(), &wanted.1).await;
+            let why = "it is neither in memory nor in the store as one that `plugin` lets in";
+            let found = found.ok_or_else(|| why.to_owned());
+            let _ = heard.send(Heard::Fetched(name, wanted, found));
         });
     }
 
@@ -253,9 +279,10 @@ impl Supervisor {
         match heard {
             Heard::Recalled(name, found) => self.recalled(name, found),
             Heard::Written(name, result) => self.mapping_written(&name, result),
-            Heard::Fetched(name, digest, found) => self.fetched(&name, digest, found),
+            Heard::Fetched(name, wanted, found) => self.fetched(&name, wanted, found),
             Heard::Rehearsed(name, number, rehearsal) => self.rehearsed(&name, number, rehearsal),
             Heard::Names(names) => self.remove_leftovers(names),
+            Heard::Deleted(names) => self.write_anew(names),
             Heard::LastGood(name, last) => self.begin_from_last_good(&name, last),
         }
     }
@@ -265,7 +292,12 @@ impl Supervisor {
         if let Some(life) = self.lives.get(name) {
             return life.recalled;
         }
-        self.lives.insert(name.to_owned(), Life::default());
+        let runtime = self.mappings.get(name);
+        let life = Life {
+            source: runtime.map(|runtime| runtime.checked.mapping.plugin.clone()),
+            ..Life::default()
+        };
+        self.lives.insert(name.to_owned(), life);
         let (objects, heard) = (self.mapping_objects.clone(), self.channels.lives.clone());
         let name = name.to_owned();
         tokio::spawn(async move {
@@ -304,23 +336,32 @@ impl Supervisor {
         self.touch(&name);
     }
 
-    fn fetched(&mut self, name: &str, digest: String, found: Option<Plugin>) {
-        let Some(life) = self.lives.get_mut(name) else {
+    fn fetched(
+        &mut self,
+        name: &str,
+        wanted: (PluginSource, String),
+        found: Result<Plugin, String>,
+    ) {
+        let life = self.lives.get_mut(name);
+        // What was let in for a source that the mapping names no more is not let in for the one it names.
+        let Some(life) = life.filter(|life| life.fetching.as_ref() == Some(&wanted)) else {
             return;
         };
         life.fetching = None;
+        let digest = wanted.1;
         match found {
-            Some(plugin) => life.keep(&plugin),
-            None => life.missing.push(digest),
+            Ok(plugin) => life.keep(&plugin),
+            Err(why) => life.missing.push(Missing { digest, why }),
         }
         self.refresh_one(name);
     }
 
     /// A version is not to be had, or of no use.
-    pub(super) fn is_missing(&mut self, name: &str, digest: &str) {
+    pub(super) fn is_missing(&mut self, name: &str, digest: &str, why: String) {
         if let Some(life) = self.lives.get_mut(name) {
             life.at_hand.retain(|kept| kept.digest() != digest);
-            life.missing.push(digest.to_owned());
+            let digest = digest.to_owned();
+            life.missing.push(Missing { digest, why });
         }
     }
 
@@ -329,6 +370,27 @@ impl Supervisor {
         if let Some(life) = self.lives.get_mut(name) {
             life.missing.clear();
         }
+    }
+
+    /// The mapping names another source, or demands something else of what it brings: what is in memory was let in before that, and
+    /// is judged anew where it is wanted.
+    pub(super) fn judge_anew(&mut self, name: &str, source: &PluginSource) {
+        let life = self.lives.get_mut(name);
+        let Some(life) = life.filter(|life| life.source.as_ref() != Some(source)) else {
+            return;
+        };
+        (life.source, life.fetching) = (Some(source.clone()), None);
+        if demands(source) {
+            life.at_hand.clear();
+        }
+    }
+
+    /// Whether it is what the mapping's source, as it is, brought last.
+    fn is_of_source(&self, name: &str, digest: &str) -> bool {
+        let runtime = self.mappings.get(name);
+        let source = runtime.and_then(|it| self.sources.get(&it.checked.mapping.plugin));
+        let good = source.and_then(|source| source.good.as_ref());
+        good.is_some_and(|good| good.plugin.digest() == digest)
     }
 
     /// Where a version of a mapping came from.
@@ -356,6 +418,10 @@ impl Supervisor {
             return;
         };
         let origin = self.origin(name, plugin.digest());
+        let by = By {
+            source: self.is_of_source(name, plugin.digest()),
+            pin: state == State::Pinned,
+        };
         let Some(life) = self.lives.get_mut(name) else {
             return;
         };
@@ -365,8 +431,7 @@ impl Supervisor {
             (_, why) => format!("{digest} took over: {why}"),
         };
         let mapping = &serving.terms.mapping.mapping;
-        let on_probation = state == State::Serving;
-        life.published(plugin, origin, &ended, on_probation, clock::now());
+        life.published(plugin, origin, &ended, by, clock::now());
         life.status.for_ = (&serving.terms.mapping.kind).into();
         if let Ok(text) = serde_json::to_string(mapping) {
             life.status.last_good = Some(LastGood { text });

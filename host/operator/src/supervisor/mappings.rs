@@ -154,8 +154,11 @@ impl Supervisor {
             .cloned()
             .collect();
         for name in gone {
+            // Whoever replaces a ConfigMap removes it for a moment: what is held against a version is on record until then.
+            self.say_now(&name);
+            self.end_rehearsal(&name);
             self.remove_mapping(&name);
-            self.remove_record(&name);
+            self.remove_record_later(&name);
         }
         let about = |configured: &config::Configured| {
             let mapping = configured.mapping.as_ref().ok()?;
@@ -164,6 +167,8 @@ impl Supervisor {
         let all = configuration.mappings.iter();
         self.sweep
             .configured(all.map(|(name, it)| (name.clone(), about(it))).collect());
+        self.leaving
+            .retain(|name, _| !configuration.mappings.contains_key(name));
         for (place, why) in configuration.ignored {
             self.tell(&place, EventType::Warning, "MappingIgnored", why);
         }
@@ -177,7 +182,9 @@ impl Supervisor {
                     self.apply_mapping(&name, configured.place, configured.wishes, checked);
                 }
                 Err(why) => {
-                    self.mapping_invalid(&name, &configured.place, &why);
+                    self.mapping_invalid(&name, &configured.place, &configured.wishes, &why);
+                    // A rollback is asked for when a text went wrong, too.
+                    self.wish(&name, &configured.wishes);
                     let last_good = match self.mappings.contains_key(&name) {
                         true => "the last good version stays in force",
                         false => "it is not in force",
@@ -195,10 +202,11 @@ impl Supervisor {
     }
 
     /// Its last good version stays in force; that of an earlier process, if this one never had any.
-    fn mapping_invalid(&mut self, name: &str, place: &Place, why: &str) {
+    fn mapping_invalid(&mut self, name: &str, place: &Place, wishes: &Wishes, why: &str) {
         self.invalid.insert(name.to_owned(), why.to_owned());
         let places = &mut self.invalid_places;
-        let first = places.insert(name.to_owned(), place.clone()).is_none();
+        let here = (place.clone(), wishes.clone());
+        let first = places.insert(name.to_owned(), here).is_none();
         if self.mappings.contains_key(name) {
             self.stands(name, State::Invalid, why);
         } else if first {
@@ -233,18 +241,14 @@ impl Supervisor {
         wishes: Wishes,
         checked: CheckedMapping,
     ) {
-        if let Some(runtime) = self.mappings.get_mut(name)
-            && runtime.wishes != wishes
-        {
-            runtime.wishes = wishes.clone();
-            self.look_again(name);
-        }
         if let Some(runtime) = self.mappings.get(name)
             && runtime.checked.mapping == checked.mapping
             && runtime.place == place
         {
-            // Said again, since a bad version may have been told in between.
-            self.refresh_one(name);
+            if !self.wish(name, &wishes) {
+                // Said again, since a bad version may have been told in between.
+                self.refresh_one(name);
+            }
             return;
         }
         let scopes = scopes(&checked);
@@ -257,12 +261,14 @@ impl Supervisor {
             self.remove_mapping(name);
         }
         let source = checked.mapping.plugin.clone();
+        self.judge_anew(name, &source);
         let now = clock::now();
         let resync = now.after(checked.mapping.resync);
         match self.mappings.get_mut(name) {
             Some(runtime) => {
                 (runtime.place, runtime.checked, runtime.next_resync) =
                     (place, Arc::new(checked), resync);
+                runtime.wishes = wishes;
             }
             None => {
                 self.next_mapping += 1;
@@ -287,10 +293,23 @@ impl Supervisor {
                 self.mappings.insert(name.to_owned(), runtime);
             }
         }
+        self.look_again(name);
         self.use_source(&source);
         self.drop_unused_sources();
         self.look_at_kinds(now);
         self.refresh_one(name);
+    }
+
+    /// What people say about the versions of a mapping counts whether or not its text can be used. Whether it is something new.
+    fn wish(&mut self, name: &str, wishes: &Wishes) -> bool {
+        let runtime = self.mappings.get_mut(name);
+        let Some(runtime) = runtime.filter(|runtime| runtime.wishes != *wishes) else {
+            return false;
+        };
+        runtime.wishes = wishes.clone();
+        self.look_again(name);
+        self.refresh_one(name);
+        true
     }
 
     fn use_source(&mut self, source: &PluginSource) {

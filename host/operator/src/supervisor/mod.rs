@@ -23,6 +23,7 @@ use std::{
 use guesthouse_core::{
     contract::{EventType, Kind},
     identity::Identity,
+    life::Wishes,
     mapping::PluginSource,
     pass::Note,
     queue::{MappingId, Queue},
@@ -100,13 +101,17 @@ pub(crate) struct Supervisor {
     removal_grace: Span,
     /// The versions of the plugins of mappings that this replica has.
     lives: BTreeMap<String, life::Life>,
+    /// Mappings that are gone, and when their Mapping objects go.
+    leaving: BTreeMap<String, Time>,
+    /// When it is looked for Mapping objects that somebody deleted.
+    next_look: Time,
     /// Rehearsals that were begun.
     rehearsals: u64,
     /// Mapping objects that are to be written, and when.
     due: BTreeSet<(Time, String)>,
-    /// Mappings whose text cannot be used, and why; and where they are written.
+    /// Mappings whose text cannot be used, and why; where they are written, and what people wrote beside them.
     invalid: BTreeMap<String, String>,
-    invalid_places: BTreeMap<String, Place>,
+    invalid_places: BTreeMap<String, (Place, Wishes)>,
     /// The last thing told about each place, so that nothing is told twice.
     told: HashMap<(String, String), String>,
     channels: Channels,
@@ -203,6 +208,8 @@ impl Supervisor {
             looked_for_leftovers: false,
             removal_grace: parts.removal_grace,
             lives: BTreeMap::new(),
+            leaving: BTreeMap::new(),
+            next_look: Time(0),
             rehearsals: 0,
             due: BTreeSet::new(),
             invalid: BTreeMap::new(),
@@ -360,6 +367,8 @@ impl Supervisor {
         self.look_at_kinds(now);
         self.sweep(now);
         self.write_records(now);
+        self.remove_records(now);
+        self.look_for_deleted(now);
     }
 
     /// Tells about a place, unless that is what was told last.

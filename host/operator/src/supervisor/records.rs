@@ -1,7 +1,10 @@
 //! Mapping objects: written by the replica that has the mapping, when there is something new to say, and not more than once in
 //! a few seconds.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use guesthouse_core::{
     life::{Counts, LastGood, MappingStatus, State},
@@ -33,9 +36,12 @@ impl Supervisor {
         }
     }
 
-    /// When the next one is to be written.
+    /// When the next one is to be written, removed or looked for.
     pub(super) fn next_record(&self) -> Option<Time> {
-        self.due.first().map(|(at, _)| *at)
+        let write = self.due.first().map(|(at, _)| *at);
+        let remove = self.leaving.values().min().copied();
+        let look = (!self.lives.is_empty()).then_some(self.next_look);
+        [write, remove, look].into_iter().flatten().min()
     }
 
     /// Writes those whose time has come.
@@ -53,11 +59,16 @@ impl Supervisor {
     pub(super) async fn say_what_is_left(&mut self, written: &mut UnboundedReceiver<Heard>) {
         let limit = tokio::time::sleep(LAST_WORDS);
         tokio::pin!(limit);
+        let mut tried = BTreeSet::new();
         loop {
             let now = clock::now();
-            let left: Vec<String> = self.due.iter().map(|(_, name)| name.clone()).collect();
-            self.due.clear();
-            left.iter().for_each(|name| self.write_record(name, now));
+            for (_, name) in std::mem::take(&mut self.due) {
+                let busy = self.lives.get(&name).is_some_and(|life| life.busy);
+                // One try each: a server that refuses is not asked more often because the host stops.
+                if busy || tried.insert(name.clone()) {
+                    self.write_record(&name, now);
+                }
+            }
             if !self.lives.values().any(|life| life.busy) {
                 return;
             }
@@ -175,10 +186,64 @@ impl Supervisor {
         }
     }
 
-    /// The mapping is no more: nor is its Mapping object, if it was ours to write.
-    pub(super) fn remove_record(&mut self, name: &str) {
-        if self.lives.remove(name).is_some() {
-            self.delete_records(vec![name.to_owned()]);
+    /// The mapping is no more: nor is its Mapping object in a while, if it was ours to write and the mapping does not come back.
+    pub(super) fn remove_record_later(&mut self, name: &str) {
+        if self.lives.contains_key(name) {
+            let at = clock::now().after(self.removal_grace);
+            self.leaving.insert(name.to_owned(), at);
+        }
+    }
+
+    /// Removes those of mappings that did not come back.
+    pub(super) fn remove_records(&mut self, now: Time) {
+        let is_due = |at: &Time| *at <= now;
+        if !self.leaving.values().any(is_due) {
+            return;
+        }
+        let (due, left) = std::mem::take(&mut self.leaving)
+            .into_iter()
+            .partition(|(_, at)| is_due(at));
+        self.leaving = left;
+        let due: BTreeMap<String, Time> = due;
+        if !self.config_watch.is_synced() {
+            // Whether they came back is not known.
+            let later = due.into_keys().map(|name| (name, now.after(PAUSE)));
+            self.leaving.extend(later);
+            return;
+        }
+        let mut names: Vec<String> = due.into_keys().collect();
+        names.retain(|name| !self.sweep.is_configured(name));
+        names.iter().for_each(|name| self.leave_record(name));
+        self.delete_records(names);
+    }
+
+    /// Mapping objects that somebody deleted are made anew: a settled mapping has nothing to write by which it would be noticed.
+    pub(super) fn look_for_deleted(&mut self, now: Time) {
+        if now < self.next_look || self.lives.is_empty() {
+            return;
+        }
+        self.next_look = now.after(self.removal_grace.clamp(PAUSE, LONG_PAUSE));
+        let known = self.lives.iter().filter(|(_, life)| life.known.is_some());
+        let mut known: Vec<String> = known.map(|(name, _)| name.clone()).collect();
+        if known.is_empty() {
+            return;
+        }
+        let (objects, heard) = (self.mapping_objects.clone(), self.channels.lives.clone());
+        tokio::spawn(async move {
+            if let Ok(there) = objects.names().await {
+                let there: BTreeSet<String> = there.into_iter().collect();
+                known.retain(|name| !there.contains(name));
+                let _ = heard.send(Heard::Deleted(known));
+            }
+        });
+    }
+
+    pub(super) fn write_anew(&mut self, names: Vec<String>) {
+        for name in names {
+            if let Some(life) = self.lives.get_mut(&name) {
+                life.known = None;
+                self.touch(&name);
+            }
         }
     }
 
@@ -235,7 +300,8 @@ impl Supervisor {
     }
 
     pub(super) fn begin_from_last_good(&mut self, name: &str, last: Option<LastGood>) {
-        let (Some(last), Some(place)) = (last, self.invalid_places.get(name).cloned()) else {
+        let (Some(last), Some((place, wishes))) = (last, self.invalid_places.get(name).cloned())
+        else {
             return;
         };
         if self.mappings.contains_key(name) {
@@ -256,7 +322,7 @@ impl Supervisor {
             mapping = name,
             "it begins with the last good version on record"
         );
-        self.apply_mapping(name, place, Default::default(), checked);
+        self.apply_mapping(name, place, wishes, checked);
         self.tell_mappings();
         let why = self.invalid.get(name).cloned().unwrap_or_default();
         self.stands(name, State::Invalid, &why);

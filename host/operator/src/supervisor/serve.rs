@@ -91,7 +91,9 @@ impl Supervisor {
                     _ => (state, why),
                 };
                 self.serve_version(name, before, plugin, &checked, state, &why);
-                self.go_on_from_record(name, &digest, newest.as_ref());
+                if state != State::Pinned {
+                    self.go_on_from_record(name, &digest, newest.as_ref());
+                }
             }
             Choice::Keep { state, why } => self.keep(name, before, checked, state, &why),
             Choice::Rehearse(_) => {
@@ -108,11 +110,7 @@ impl Supervisor {
         let serving = self.mappings.get(name).and_then(|it| it.serving.as_ref());
         let serves = serving.and_then(|serving| serving.plugin.as_ref());
         let is_it = serves.is_some_and(|plugin| plugin.digest() == digest);
-        let pinned = self
-            .mappings
-            .get(name)
-            .is_some_and(|it| it.wishes.pin.is_some());
-        if is_it && !pinned && newest.is_some_and(|newest| newest.digest() != digest) {
+        if is_it && newest.is_some_and(|newest| newest.digest() != digest) {
             self.refresh_one(name);
         }
     }
@@ -127,11 +125,8 @@ impl Supervisor {
         why: &str,
     ) {
         if let Err(unfit) = fits(plugin.descriptor(), checked) {
-            if state == State::Pinned {
-                return self.keep(name, before, checked.clone(), State::Refused, &unfit);
-            }
             // An older version that cannot answer for the mapping as it is now is as good as none; the newest does fit.
-            self.is_missing(name, plugin.digest());
+            self.is_missing(name, plugin.digest(), unfit);
             return self.refresh_one(name);
         }
         if state.is_doubt() {

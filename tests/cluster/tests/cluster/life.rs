@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use guesthouse_tests::{
-    CONFIG_MAPS, ECHOES, Fault, MAPPINGS, REPORT_JOBS, Receiver, Rule, Scene, WISHES, Wire,
-    host_binary, output, plugin, scenario,
+    Arguments, CONFIG_MAPS, ECHOES, Fault, MAPPINGS, REPORT_JOBS, Receiver, Rule, Scene, WISHES,
+    Wire, host_binary, output, plugin, scenario,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -96,7 +96,7 @@ fn kubectl_shows_each_mapping_waits_for_it_and_it_goes_with_its_mapping() -> Res
         let mut missing = scene.mapping(REPORT_JOBS, Path::new("/nowhere/plugin.wasm"));
         missing["for"]["namespaces"] = json!(["elsewhere"]);
         scene.map("missing", &missing.to_string()).await?;
-        let _host = scene.host()?;
+        let _host = scene.host_with(&Arguments::with(&["--removal-grace", "1s"]))?;
         for number in 0..3 {
             scene.job(&format!("job-{number}"), json!({})).await?;
         }
@@ -426,6 +426,182 @@ fn a_rollback_pins_an_older_version_over_restarts_until_it_is_undone() -> Result
             is_in("Serving")(mapping) && ![&old, &new].contains(&&digest(mapping))
         };
         mapping_is(scene, "echoes", "served by the newest", newest).await?;
+        Ok(())
+    })
+}
+
+/// People roll back when something went wrong, and a text that went wrong is one of the things that do.
+#[test]
+fn a_rollback_counts_while_the_text_cannot_be_used_and_over_a_restart_too() -> Result<()> {
+    scenario("rollback-invalid", async |scene| {
+        let file = File::new(scene, "decide")?;
+        let good = file.echoes(json!({}));
+        scene.map("echoes", &good.to_string()).await?;
+        let host = scene.host()?;
+        echoes(scene, 2, 0).await?;
+        let old = digest(&mapping_is(scene, "echoes", "serving", is_in("Serving")).await?);
+        file.put(&plugin("echo")?)?;
+        let swapped = |mapping: &Value| digest(mapping) != old && is_in("Serving")(mapping);
+        let new = digest(&mapping_is(scene, "echoes", "swapped", swapped).await?);
+        let mut bad = good.clone();
+        bad["resinc"] = json!("10h");
+        scene.map("echoes", &bad.to_string()).await?;
+        mapping_is(scene, "echoes", "invalid", is_in("Invalid")).await?;
+        let rollback = |arguments: &[&str]| -> Result<String> {
+            let mut command = Command::new(host_binary()?);
+            command.args(["rollback", "echoes", "-n", &scene.home]);
+            command.args(arguments).env("KUBECONFIG", scene.admin());
+            output(&mut command)
+        };
+        let serves = |which: &str| {
+            let which = which.to_owned();
+            move |mapping: &Value| digest(mapping) == which && is_in("Invalid")(mapping)
+        };
+        rollback(&[])?;
+        mapping_is(scene, "echoes", "rolled back", serves(&old)).await?;
+        rollback(&["--undo"])?;
+        mapping_is(scene, "echoes", "as it was", serves(&new)).await?;
+        // While no host runs, too: the next one begins with the last good text and what was asked for beside the bad one.
+        scene.stop(host).await?;
+        rollback(&["--to", &old])?;
+        let _host = scene.host()?;
+        mapping_is(scene, "echoes", "rolled back", serves(&old)).await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn a_pin_gets_around_nothing_that_the_mapping_demands_and_takes_nothing_down() -> Result<()> {
+    scenario("rollback-demands", async |scene| {
+        let file = File::new(scene, "decide")?;
+        let mut mapping = file.echoes(json!({}));
+        scene.map("echoes", &mapping.to_string()).await?;
+        let host = scene.host()?;
+        echoes(scene, 2, 0).await?;
+        let old = digest(&mapping_is(scene, "echoes", "serving", is_in("Serving")).await?);
+        file.put(&plugin("echo")?)?;
+        let swapped = |mapping: &Value| digest(mapping) != old && is_in("Serving")(mapping);
+        let new = digest(&mapping_is(scene, "echoes", "swapped", swapped).await?);
+        let pin = format!("pin.guesthouse.dev/echoes={old}");
+        kubectl(scene, &["annotate", "configmap", "echoes", &pin])?;
+        let pinned = |mapping: &Value| digest(mapping) == old && is_in("Pinned")(mapping);
+        mapping_is(scene, "echoes", "pinned", pinned).await?;
+        // What serves is in memory, and not what is demanded from now on.
+        mapping["plugin"]["digest"] = json!(new);
+        scene.map("echoes", &mapping.to_string()).await?;
+        let refused = |mapping: &Value| digest(mapping) == new && is_in("Refused")(mapping);
+        let says = |mapping: &Value| -> Result<()> {
+            let message = mapping["status"]["message"].as_str().unwrap_or_default();
+            let told = message.contains("pin.guesthouse.dev/echoes") && message.contains(&old);
+            ensure!(told, "{mapping}");
+            Ok(())
+        };
+        says(&mapping_is(scene, "echoes", "as demanded", refused).await?)?;
+        // Asked again, it is the same answer; and after a restart.
+        let pin = "pin.guesthouse.dev/echoes";
+        kubectl(
+            scene,
+            &["annotate", "configmap", "echoes", &format!("{pin}-")],
+        )?;
+        let serves = |mapping: &Value| digest(mapping) == new && is_in("Serving")(mapping);
+        mapping_is(scene, "echoes", "serving", serves).await?;
+        let again = format!("{pin}={old}");
+        kubectl(scene, &["annotate", "configmap", "echoes", &again])?;
+        says(&mapping_is(scene, "echoes", "as demanded", refused).await?)?;
+        scene.stop(host).await?;
+        let _host = scene.host()?;
+        scene
+            .create(ECHOES, json!({"metadata": {"name": "later"}, "spec": {}}))
+            .await?;
+        let counted = |mapping: &Value| refused(mapping) && mapping["status"]["objects"] == 3;
+        says(&mapping_is(scene, "echoes", "as demanded still", counted).await?)
+    })
+}
+
+/// `kubectl replace --force` of a ConfigMap, and `kubectl delete mapping`.
+#[test]
+fn what_is_held_stays_so_where_the_mapping_is_made_again_or_its_record_is_deleted() -> Result<()> {
+    scenario("held-still", async |scene| {
+        let file = File::new(scene, "echo")?;
+        let mut mapping = scene.mapping(REPORT_JOBS, &file.path);
+        mapping["rollout"] = json!({"onDifference": "hold"});
+        scene.map("report-jobs", &mapping.to_string()).await?;
+        let how = Arguments::with(&["--removal-grace", "10s"]);
+        let host = scene.host_with(&how)?;
+        scene.job("one", json!({})).await?;
+        let passed = |job: &Value| job["status"]["observedGeneration"] == 1;
+        scene.job_is("one", "passed", passed).await?;
+        file.put(&plugin("peer_plugin")?)?;
+        let held = mapping_is(scene, "report-jobs", "held", is_in("Held")).await?;
+        let uid = held["metadata"]["uid"].clone();
+        scene
+            .api
+            .delete(CONFIG_MAPS, &scene.home, "report-jobs")
+            .await?;
+        scene
+            .until("it is seen that the mapping is gone", || {
+                let gone = |line: &Value| line["reason"] == "MappingRemoved";
+                Ok(scene.log()?.iter().any(gone))
+            })
+            .await?;
+        scene.map("report-jobs", &mapping.to_string()).await?;
+        let still = |objects: u64| {
+            let digest_before = digest(&held);
+            move |mapping: &Value| {
+                let status = &mapping["status"];
+                is_in("Held")(mapping)
+                    && digest(mapping) == digest_before
+                    && status["objects"] == objects
+            }
+        };
+        scene.job("two", json!({})).await?;
+        scene.job_is("two", "passed", passed).await?;
+        let mapping = mapping_is(scene, "report-jobs", "held still", still(2)).await?;
+        ensure!(mapping["metadata"]["uid"] == uid, "{mapping}");
+        // Past the time at which the record of one that stays away goes.
+        tokio::time::sleep(Duration::from_secs(11)).await;
+        scene
+            .api
+            .delete(MAPPINGS, &scene.home, "report-jobs")
+            .await?;
+        let mapping = mapping_is(scene, "report-jobs", "held still", still(2)).await?;
+        ensure!(mapping["metadata"]["uid"] != uid, "{mapping}");
+        scene.stop(host).await?;
+        let _host = scene.host_with(&how)?;
+        scene.job("three", json!({})).await?;
+        scene.job_is("three", "passed", passed).await?;
+        mapping_is(scene, "report-jobs", "held still", still(3)).await?;
+        for name in ["one", "two", "three"] {
+            let job = scene.read_job(name).await?;
+            ensure!(job["status"]["phase"] == "Pending", "{job}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_host_that_stops_asks_once_for_each_record_that_is_refused() -> Result<()> {
+    scenario("last-words", async |scene| {
+        let (proxy, how) = scene.proxy(Wire::Plain).await?;
+        scene.map("echoes", &scene.echoes()?.to_string()).await?;
+        let host = scene.host_with(&how)?;
+        echoes(scene, 1, 0).await?;
+        let counted = |mapping: &Value| mapping["status"]["objects"] == 1;
+        mapping_is(scene, "echoes", "counted", counted).await?;
+        let no = Fault::Status(409, None);
+        proxy.set(Rule::new("refused", no).on(&["mappings"]).writes());
+        scene
+            .create(ECHOES, json!({"metadata": {"name": "later"}, "spec": {}}))
+            .await?;
+        let passed = |echo: &Value| echo["status"]["observedGeneration"] == 1;
+        scene.object_is(ECHOES, "later", "passed", passed).await?;
+        let mark = proxy.mark();
+        scene.stop(host).await?;
+        let mut asked = proxy.since(mark);
+        asked.retain(|asked| asked.target.resource == "mappings");
+        // The one that was under way, and the last one.
+        let writes = asked.iter().filter(|asked| asked.verb.is_write()).count();
+        ensure!((1..=2).contains(&writes), "{asked:#?}");
         Ok(())
     })
 }
