@@ -244,6 +244,10 @@ impl Supervisor {
         let (heard, name) = (self.channels.lives.clone(), name.to_owned());
         tokio::spawn(async move {
             let found = plugins::kept(plugins, source, &digest).await;
+            let found = found.unwrap_or_else(|why| {
+                tracing::warn!(%digest, why, "a version on record is not let in");
+                None
+            });
             let _ = heard.send(Heard::Fetched(name, digest, found));
         });
     }
