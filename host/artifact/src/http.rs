@@ -14,18 +14,33 @@ const TIME: Duration = Duration::from_secs(300);
 const SILENCE: Duration = Duration::from_secs(20);
 /// Hops that are followed.
 const REDIRECTS: usize = 5;
+/// Most that an error repeats of one text, bytes: servers write it, and it goes into logs and Events.
+const MAX_TEXT: usize = 300;
 
-/// Why something could not be fetched.
+/// A text as errors repeat it.
+fn cut(text: &str) -> String {
+    let mut kept = String::new();
+    for c in text.chars() {
+        if kept.len() + c.len_utf8() > MAX_TEXT {
+            kept.push('…');
+            break;
+        }
+        kept.push(if c.is_control() { ' ' } else { c });
+    }
+    kept
+}
+
+/// Why something could not be fetched. Whatever a server had a say in is cut where it is shown, and nowhere else.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// A reference or URL that is none.
-    #[error("{0}")]
+    #[error("{}", cut(.0))]
     Reference(String),
     /// The certificate authority.
     #[error("ca: no certificate in PEM (-----BEGIN CERTIFICATE-----) can be read from it: {0}")]
     Authority(String),
     /// No answer.
-    #[error("{url}: {why}")]
+    #[error("{}: {}", cut(url), cut(why))]
     NoAnswer {
         /// What was asked.
         url: String,
@@ -33,7 +48,7 @@ pub enum FetchError {
         why: String,
     },
     /// An answer that says no.
-    #[error("{url} answers {status}{said}")]
+    #[error("{} answers {status}{}", cut(url), cut(said))]
     Status {
         /// What was asked.
         url: String,
@@ -43,7 +58,7 @@ pub enum FetchError {
         said: String,
     },
     /// Not allowed, and as whom it was tried.
-    #[error("{url} answers {status}; tried {tried}")]
+    #[error("{} answers {status}; tried {tried}", cut(url))]
     Login {
         /// What was asked.
         url: String,
@@ -52,8 +67,18 @@ pub enum FetchError {
         /// The credential's source.
         tried: String,
     },
+    /// Not pushed, and as whom it was tried.
+    #[error("{}: {}; tried {tried}", cut(url), cut(why))]
+    Push {
+        /// What was to be pushed.
+        url: String,
+        /// What came of it.
+        why: String,
+        /// The credential's source.
+        tried: String,
+    },
     /// More than there may be.
-    #[error("{url} answers with more than {most} bytes")]
+    #[error("{} answers with more than {most} bytes", cut(url))]
     TooLarge {
         /// What was asked.
         url: String,
@@ -62,7 +87,8 @@ pub enum FetchError {
     },
     /// Bytes of another digest.
     #[error(
-        "{url} answers with bytes of another digest, {found}, than {wanted}, which was asked for"
+        "{} answers with bytes of another digest, {found}, than {wanted}, which was asked for",
+        cut(url)
     )]
     OtherDigest {
         /// What was asked.
@@ -73,7 +99,7 @@ pub enum FetchError {
         wanted: Digest,
     },
     /// An answer that cannot be read.
-    #[error("{url} answers with what is no {what}: {why}")]
+    #[error("{} answers with what is no {what}: {}", cut(url), cut(why))]
     Form {
         /// What was asked.
         url: String,
@@ -91,6 +117,37 @@ impl FetchError {
     }
 }
 
+/// Who may be asked in clear text: the host that was asked so to begin with, and these.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clear(Vec<String>);
+
+impl Clear {
+    /// Hosts, each with its port if it has one, as a policy names them.
+    pub(crate) fn new(named: &[String]) -> Self {
+        Self(named.to_vec())
+    }
+
+    /// Whether this may be asked by somebody who asked `first` to begin with.
+    pub(crate) fn allows(&self, first: &Url, url: &Url) -> bool {
+        let is_named = |name: &String| {
+            let named = Url::parse(&format!("http://{name}"));
+            named.is_ok_and(|named| same_host(&named, url))
+        };
+        url.scheme() == "https"
+            || (first.scheme() != "https" && same_host(first, url))
+            || self.0.iter().any(is_named)
+    }
+}
+
+/// Whether two URLs are of one host and port.
+pub(crate) fn same_host(one: &Url, other: &Url) -> bool {
+    let parts = |url: &Url| {
+        let host = url.host_str().map(str::to_owned);
+        (host, url.port_or_known_default())
+    };
+    parts(one) == parts(other)
+}
+
 /// A client with limits.
 #[derive(Clone, Debug)]
 pub(crate) struct Http(Client);
@@ -100,11 +157,13 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
+    /// Whether the host that was asked gave it, and not one that it sent us to.
+    pub(crate) is_own: bool,
 }
 
 impl Http {
-    /// `ca`: further authorities, in PEM.
-    pub(crate) fn new(ca: Option<&str>) -> Result<Self, FetchError> {
+    /// `ca`: further authorities, in PEM. `clear`: where redirects may lead in clear text.
+    pub(crate) fn new(ca: Option<&str>, clear: Clear) -> Result<Self, FetchError> {
         // Whoever runs us may have chosen one; then it counts.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let bad = |why: &dyn std::fmt::Display| FetchError::Authority(why.to_string());
@@ -116,13 +175,17 @@ impl Http {
                 return Err(bad(&"there is none in it"));
             }
         }
-        let redirects = Policy::custom(|attempt| {
-            let clear = |scheme: &str| scheme != "https";
-            let from_tls = !attempt.previous().iter().any(|url| clear(url.scheme()));
+        let redirects = Policy::custom(move |attempt| {
+            let is_clear = |url: &Url| url.scheme() != "https";
+            let from_tls = !attempt.previous().iter().any(is_clear);
+            let first = attempt.previous().first();
+            let allowed = first.is_some_and(|first| clear.allows(first, attempt.url()));
             if attempt.previous().len() > REDIRECTS {
                 attempt.error("more redirects than are followed")
-            } else if from_tls && clear(attempt.url().scheme()) {
+            } else if from_tls && is_clear(attempt.url()) {
                 attempt.error("a redirect from TLS to clear text")
+            } else if !allowed {
+                attempt.error("a redirect in clear text to a host that the policy does not name")
             } else {
                 attempt.follow()
             }
@@ -159,6 +222,7 @@ impl Http {
             return Err(too_large());
         }
         let (status, headers) = (answer.status(), answer.headers().clone());
+        let is_own = same_host(url, answer.url());
         let mut body = Vec::new();
         while let Some(part) = answer.chunk().await.map_err(lost)? {
             if (body.len() + part.len()) as u64 > most {
@@ -170,6 +234,7 @@ impl Http {
             status,
             headers,
             body,
+            is_own,
         })
     }
 }
@@ -180,13 +245,17 @@ impl Answer {
         if self.status.is_success() {
             return Ok(self.body);
         }
-        // Of a server's words the first line is enough, and none that could break ours.
-        let text = String::from_utf8_lossy(&self.body);
+        // Of a server's words the first line is enough, and none that could break ours. One that we were sent to may be anybody:
+        // what it says to us is for nobody else's eyes.
+        let text = match self.is_own {
+            true => String::from_utf8_lossy(&self.body),
+            false => "".into(),
+        };
         let line: String = text
             .trim()
             .chars()
             .take_while(|c| !c.is_control())
-            .take(200)
+            .take(100)
             .collect();
         let said = if line.is_empty() {
             line
@@ -213,14 +282,15 @@ fn cause(error: &reqwest::Error) -> String {
     }
 }
 
-/// Fetches what a URL names and a digest pins.
+/// Fetches what a URL names and a digest pins. `clear`: hosts that redirects may lead to in clear text.
 pub async fn download(
     url: &str,
     digest: &Digest,
     ca: Option<&str>,
+    clear: &[String],
     most: u64,
 ) -> Result<Vec<u8>, FetchError> {
-    let bytes = download_unpinned(url, ca, most).await?;
+    let bytes = download_unpinned(url, ca, clear, most).await?;
     let found = Digest::of(&bytes);
     if found != *digest {
         return Err(FetchError::OtherDigest {
@@ -236,10 +306,11 @@ pub async fn download(
 pub async fn download_unpinned(
     url: &str,
     ca: Option<&str>,
+    clear: &[String],
     most: u64,
 ) -> Result<Vec<u8>, FetchError> {
     let url = Url::parse(url).map_err(|error| FetchError::Reference(format!("{url}: {error}")))?;
-    Http::new(ca)?
+    Http::new(ca, Clear::new(clear))?
         .get(&url, HeaderMap::new(), most)
         .await?
         .good(&url)

@@ -157,6 +157,11 @@ impl Policy {
         }
     }
 
+    /// All hosts that may be asked in clear text.
+    pub fn insecure(&self) -> &[String] {
+        &self.insecure
+    }
+
     /// Whether signatures have to be looked for although the mapping asks for none.
     pub fn wants_signature(&self) -> bool {
         self.keys.is_some()

@@ -14,7 +14,7 @@ use wasmparser::{Parser, Payload};
 
 use crate::{
     Access, Digest, Reference,
-    http::{FetchError, Http},
+    http::{Clear, FetchError, Http},
     registry::{MANIFEST, WASM},
 };
 
@@ -64,10 +64,17 @@ pub async fn push(
     let plugin = Digest::of(&wasm);
     let config = config(&wasm, created, plugin).map_err(FetchError::Reference)?;
     // It sets up TLS, and says what is wrong with the authority.
-    Http::new(access.ca.as_deref())?;
-    let failed = |error: &dyn std::error::Error| FetchError::NoAnswer {
-        url: reference.to_string(),
-        why: said(error, &access.tried),
+    Http::new(access.ca.as_deref(), Clear::default())?;
+    let failed = |error: &dyn std::error::Error| {
+        let (url, why) = (reference.to_string(), said(error));
+        match is_login(&why) {
+            true => FetchError::Push {
+                url,
+                why,
+                tried: access.tried.clone(),
+            },
+            false => FetchError::NoAnswer { url, why },
+        }
     };
     let mut client = ClientConfig {
         user_agent: concat!("guesthouse/", env!("CARGO_PKG_VERSION")),
@@ -110,8 +117,8 @@ fn authorities(pem: Option<&str>) -> Vec<Certificate> {
     whole.map(certificate).collect()
 }
 
-/// An error with its innermost reason, and as whom it was tried where that is what is wrong.
-fn said(error: &dyn std::error::Error, tried: &str) -> String {
+/// An error with its innermost reason.
+fn said(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {
@@ -121,14 +128,15 @@ fn said(error: &dyn std::error::Error, tried: &str) -> String {
         }
         source = inner.source();
     }
+    text
+}
+
+/// Whether it is about who we are.
+fn is_login(text: &str) -> bool {
     let lower = text.to_lowercase();
-    match ["unauthorized", "not authorized", "authentication", "denied"]
+    ["unauthorized", "not authorized", "authentication", "denied"]
         .iter()
         .any(|word| lower.contains(word))
-    {
-        true => format!("{text}; tried {tried}"),
-        false => text,
-    }
 }
 
 fn config(wasm: &[u8], created: &str, digest: Digest) -> Result<Vec<u8>, String> {

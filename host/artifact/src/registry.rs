@@ -3,7 +3,7 @@
 //! What faces a foreign server is read here and not by the library that pushes: it reads manifests and errors without a bound.
 //! Nothing is believed: a manifest has the digest it was asked for by, a layer has the digest that the manifest names, and
 //! neither is larger than it may be. Names and passwords are sent to the registry and to the token service it names alone, and
-//! never in clear text, unless clear text is what was asked for.
+//! never in clear text, unless clear text is what was asked for: then to that host, and to those that may be asked so as well.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http::{
@@ -17,7 +17,7 @@ use url::Url;
 use crate::{
     Digest, Reference,
     credentials::Login,
-    http::{Answer, FetchError, Http},
+    http::{Answer, Clear, FetchError, Http},
     signature::Evidence,
 };
 
@@ -54,6 +54,8 @@ pub struct Access {
     pub ca: Option<String>,
     /// Whether it is asked in clear text.
     pub insecure: bool,
+    /// Other hosts that may be asked in clear text where it sends us there, each with its port if it has one.
+    pub clear: Vec<String>,
 }
 
 /// One repository of a registry.
@@ -105,7 +107,7 @@ impl Registry {
     /// Sets up the way there; nothing is asked yet.
     pub fn new(reference: &Reference, access: Access) -> Result<Self, FetchError> {
         Ok(Self {
-            http: Http::new(access.ca.as_deref())?,
+            http: Http::new(access.ca.as_deref(), Clear::new(&access.clear))?,
             access,
             reference: reference.clone(),
             authorization: Mutex::new(None),
@@ -134,7 +136,7 @@ impl Registry {
                 .map(|it| it.media_type.as_str())
                 .collect();
             return Err(form(format!(
-                "it must have one layer of type {WASM}, it has: {}; guesthouse push makes one",
+                "it must have one layer of type {WASM}, as guesthouse push makes it; it has: {}",
                 types.join(", ")
             )));
         };
@@ -302,7 +304,9 @@ impl Registry {
             status,
             tried: self.access.tried.clone(),
         };
+        // Of a host that we were sent to it is no question for what this one is to have.
         let challenge = answer.headers.get(WWW_AUTHENTICATE);
+        let challenge = challenge.filter(|_| answer.is_own);
         let challenge = challenge.and_then(|text| text.to_str().ok());
         let answered = match challenge {
             Some(challenge) if answer.status == StatusCode::UNAUTHORIZED => {
@@ -368,11 +372,18 @@ impl Registry {
     /// A token to read this repository with (<https://distribution.github.io/distribution/spec/auth/token/>).
     async fn token(&self, realm: &str, service: Option<String>) -> Result<HeaderValue, FetchError> {
         let bad = |why: String| {
+            let realm: String = realm.chars().take(100).collect();
             FetchError::Reference(format!("the registry's token service {realm}: {why}"))
         };
         let mut url = Url::parse(realm).map_err(|error| bad(error.to_string()))?;
+        let clear = Clear::new(&self.access.clear);
         if url.scheme() != "https" && !self.access.insecure {
             return Err(bad("it is named in clear text".to_owned()));
+        }
+        if !clear.allows(&self.url("")?, &url) {
+            return Err(bad(
+                "it is named in clear text, and on a host that the policy does not name under `insecure`".to_owned(),
+            ));
         }
         {
             let mut query = url.query_pairs_mut();

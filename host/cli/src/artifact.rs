@@ -140,6 +140,7 @@ fn access(reference: &Reference, args: &RegistryArgs) -> Result<Access> {
         tried: "no credentials: docker login, or DOCKER_CONFIG, names some".to_owned(),
         ca,
         insecure: args.insecure,
+        clear: Vec::new(),
     };
     let dir = match std::env::var_os("DOCKER_CONFIG") {
         Some(dir) => Some(dir.into()),

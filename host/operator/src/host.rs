@@ -29,7 +29,7 @@ use crate::{
     mapping_objects::MappingObjects,
     metrics,
     outgoing::Outgoing,
-    plugins::Sources,
+    plugins::{Pins, Sources},
     related::{Related, RelatedOptions},
     supervisor::{Parts, Supervisor},
     worker::Shop,
@@ -150,6 +150,7 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> Result
         policy: Arc::new(options.policy.clone()),
         store: store(&options)?,
         turns: Arc::new(Semaphore::new(Sources::TURNS)),
+        pins: Pins::default(),
     });
     let threads = std::thread::available_parallelism().map_or(2, |n| n.get().max(2));
     let executor = Executor::start(threads).map_err(HostError::Threads)?;

@@ -82,6 +82,23 @@ impl Script {
         Registry::new(&reference, access).unwrap()
     }
 
+    /// As somebody with a password, where these others may be asked in clear text too.
+    fn private(&self, clear: &[&str]) -> Registry {
+        let config = format!(
+            r#"{{"auths": {{"{}": {{"username": "u", "password": "p"}}}}}}"#,
+            self.address
+        );
+        let config = guesthouse_artifact::DockerConfig::parse(&config).unwrap();
+        let access = Access {
+            insecure: true,
+            login: config.login(&self.address, "app").unwrap(),
+            clear: clear.iter().map(|&host| host.to_owned()).collect(),
+            ..Access::default()
+        };
+        let reference: Reference = format!("{}/app:1", self.address).parse().unwrap();
+        Registry::new(&reference, access).unwrap()
+    }
+
     /// A manifest with one layer of this digest and size.
     fn manifest(&self, digest: &str, size: u64) {
         let layer =
@@ -187,7 +204,7 @@ fn redirects_end_and_take_no_credentials_elsewhere() {
         script.at("/loop", to("/loop"));
         let url = |path: &str| format!("http://{}{path}", script.address);
         let digest = Digest::of(b"plugin");
-        let looped = download(&url("/loop"), &digest, None, 100)
+        let looped = download(&url("/loop"), &digest, None, &[], 100)
             .await
             .unwrap_err();
         assert!(looped.to_string().contains("more redirects"), "{looped}");
@@ -196,18 +213,7 @@ fn redirects_end_and_take_no_credentials_elsewhere() {
         // A registry whose layers lie elsewhere, as in a bucket.
         let challenge = "www-authenticate: Basic realm=\"a\"\r\n".to_owned();
         script.at("/v2/app/manifests/1", Reply::Is(401, challenge, Vec::new()));
-        let config = format!(
-            r#"{{"auths": {{"{}": {{"username": "u", "password": "p"}}}}}}"#,
-            script.address
-        );
-        let config = guesthouse_artifact::DockerConfig::parse(&config).unwrap();
-        let access = Access {
-            insecure: true,
-            login: config.login(&script.address, "app").unwrap(),
-            ..Access::default()
-        };
-        let reference: Reference = format!("{}/app:1", script.address).parse().unwrap();
-        let registry = Registry::new(&reference, access).unwrap();
+        let registry = script.private(&[&other.address]);
         assert!(matches!(
             registry.resolve().await,
             Err(FetchError::Login { .. })
@@ -231,6 +237,95 @@ fn redirects_end_and_take_no_credentials_elsewhere() {
             heard.contains("/elsewhere") && !heard.contains("authorization"),
             "{heard}"
         );
+    });
+}
+
+#[test]
+fn clear_text_goes_to_the_host_that_was_asked_and_to_those_that_are_named() {
+    run(async {
+        let (script, other) = (Script::start().await, Script::start().await);
+        let manifest = "/v2/app/manifests/1";
+        let realm = |host: &str| {
+            let challenge = format!("www-authenticate: Bearer realm=\"http://{host}/token\"\r\n");
+            Reply::Is(401, challenge, Vec::new())
+        };
+        let to = |place: String| Reply::Is(307, format!("location: {place}\r\n"), Vec::new());
+        let asked = async |clear: &[&str]| script.private(clear).resolve().await.unwrap_err();
+        let heard = |server: &Script| std::mem::take(&mut *server.heard.lock().unwrap()).join("");
+        other.at("/token", ok(r#"{"token": "t0ken"}"#));
+
+        script.at(manifest, realm(&other.address));
+        let error = asked(&[]).await.to_string();
+        assert!(error.contains("does not name"), "{error}");
+        assert_eq!(
+            heard(&other),
+            "",
+            "credentials went to a host that is not named"
+        );
+        // Another port is another host.
+        let (name, _) = other.address.split_once(':').unwrap();
+        asked(&[name]).await;
+        assert_eq!(heard(&other), "");
+        asked(&[&other.address]).await;
+        assert!(heard(&other).contains("authorization: basic"));
+
+        script.at(manifest, to(format!("http://{}/elsewhere", other.address)));
+        let error = asked(&[]).await.to_string();
+        assert!(error.contains("does not name"), "{error}");
+        let url = format!("http://{}{manifest}", script.address);
+        let digest = Digest::of(b"plugin");
+        let error = download(&url, &digest, None, &[], 100).await.unwrap_err();
+        assert!(error.to_string().contains("does not name"), "{error}");
+        assert_eq!(
+            heard(&other),
+            "",
+            "a redirect led to a host that is not named"
+        );
+
+        // A host that we were sent to is not told who we are, and its words are not repeated.
+        heard(&script);
+        other.at("/elsewhere", realm(&script.address));
+        let error = asked(&[&other.address]).await;
+        assert!(matches!(error, FetchError::Login { .. }), "{error}");
+        let all = heard(&script) + &heard(&other);
+        assert!(!all.contains("authorization"), "{all}");
+        let words = b"the inner service says hunter2".to_vec();
+        other.at("/elsewhere", Reply::Is(500, String::new(), words));
+        let error = asked(&[&other.address]).await.to_string();
+        assert!(
+            error.contains("500") && !error.contains("hunter2"),
+            "{error}"
+        );
+    });
+}
+
+#[test]
+fn what_a_server_says_is_cut_wherever_an_error_repeats_it() {
+    run(async {
+        let script = Script::start().await;
+        let (long, manifest) = ("x".repeat(50_000), "/v2/app/manifests/1");
+        let layer = serde_json::json!({"mediaType": "a/b", "digest": "c", "size": 1});
+        let layers = vec![layer; 30_000];
+        let wasm = serde_json::json!({"mediaType": "application/wasm", "digest": long, "size": 1});
+        let json = |value: serde_json::Value| ok(value.to_string());
+        let challenge = |realm: &str| {
+            let challenge = format!("www-authenticate: Bearer realm=\"{realm}\"\r\n");
+            Reply::Is(401, challenge, Vec::new())
+        };
+        let at = format!("http://{}/{}", script.address, &long[..10_000]);
+        for reply in [
+            json(serde_json::json!({"layers": layers})),
+            json(serde_json::json!({"layers": [wasm]})),
+            json(serde_json::json!({"mediaType": long})),
+            json(serde_json::json!({"layers": long})),
+            Reply::Is(500, String::new(), long.clone().into_bytes()),
+            challenge(&at),
+            challenge(&long[..10_000]),
+        ] {
+            script.at(manifest, reply);
+            let error = script.registry().resolve().await.unwrap_err().to_string();
+            assert!(error.len() < 800, "{} bytes: {error:.400}", error.len());
+        }
     });
 }
 
@@ -277,7 +372,7 @@ fn a_download_counts_by_its_digest() {
         script.at("/a.wasm", ok("plugin"));
         let get = |bytes: &'static [u8], most| {
             let url = url.clone();
-            async move { download(&url, &Digest::of(bytes), None, most).await }
+            async move { download(&url, &Digest::of(bytes), None, &[], most).await }
         };
         assert_eq!(get(b"plugin", 6).await.unwrap(), b"plugin");
         let error = get(b"other", 6).await.unwrap_err();

@@ -39,6 +39,7 @@ impl Scene {
             tried: "the test's own login".to_owned(),
             ca: server.ca().map(str::to_owned),
             insecure: !tls,
+            clear: Vec::new(),
         };
         Self {
             server,

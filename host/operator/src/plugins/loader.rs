@@ -89,6 +89,13 @@ impl Loader {
         self.source.signature.is_some() || self.sources.policy.wants_signature()
     }
 
+    /// Bytes out of the store, if this place once brought them: another one did not vouch for them.
+    pub(super) fn kept(&self, digest: &Digest) -> Option<Vec<u8>> {
+        let (store, place) = (self.sources.store.as_ref()?, self.named().ok()?);
+        Vouched::read(store, digest, &place)?;
+        store.get(digest)
+    }
+
     /// A signature that the mapping itself holds.
     pub(super) fn detached(&self) -> Option<Evidence> {
         let signature = self.source.signature.as_ref()?;
@@ -275,8 +282,9 @@ fn load(
     Ok((Good { plugin, origin }, pin))
 }
 
-/// Who vouched for a version, kept beside its bytes: so one that is taken from there is judged by what was judged at first. A note
-/// that somebody changed proves nothing more than the signatures in it.
+/// That a place brought a version that was let in, and who vouched for it, kept beside its bytes: so one that is taken from there
+/// is judged by what was judged at first, and only as one of a place that it came from. A note that somebody changed proves
+/// nothing more than the signatures in it.
 #[derive(Serialize, Deserialize)]
 struct Vouched {
     manifest: Option<String>,
@@ -304,44 +312,47 @@ impl Vouched {
 }
 
 /// A version by its digest out of the store: what a rollback and a restart begin from. It is judged anew as one of this source,
-/// by what vouched for it when it came.
+/// by what vouched for it when it came from there. None: it is not in the store; an error says why it is not let in, which may
+/// pass.
 pub(crate) async fn kept(
     sources: Arc<Sources>,
     source: PluginSource,
     digest: &str,
-) -> Option<Plugin> {
-    let (store, digest) = (sources.store.clone()?, digest.parse::<Digest>().ok()?);
+) -> Result<Option<Plugin>, String> {
+    let digest: Digest = digest.parse().map_err(|error| format!("{error}"))?;
+    let Some(store) = sources.store.clone() else {
+        return Ok(None);
+    };
     let (told, _nobody) = tokio::sync::mpsc::unbounded_channel();
     let loader = Loader::new(source, sources.clone(), told);
-    let judged = async {
-        let (demands, source) = (loader.demands().await?, loader.named()?);
-        let work = move || -> Result<Option<Plugin>, String> {
-            let Some(bytes) = store.get(&digest) else {
-                return Ok(None);
-            };
-            let vouched = Vouched::read(&store, &digest, &source);
-            let (manifest, evidence) = vouched.map_or_else(Default::default, |vouched| {
-                (
-                    vouched.manifest.and_then(|it| it.parse().ok()),
-                    vouched.evidence,
-                )
-            });
-            let candidate = Candidate {
-                source,
-                origin: format!("{digest} in the store"),
-                manifest,
-                bytes,
-                evidence,
-            };
-            load(&sources, &demands, candidate).map(|(good, _)| Some(good.plugin))
+    let (demands, place) = (loader.demands().await?, loader.named()?);
+    let turn = sources.turns.clone().acquire_owned().await;
+    let work = move || -> Result<Option<Plugin>, String> {
+        let _turn = turn;
+        let Some(bytes) = store.get(&digest) else {
+            return Ok(None);
         };
-        let done = tokio::task::spawn_blocking(work).await;
-        done.map_err(|error| format!("loading ended early: {error}"))?
+        // Allowed places and signatures beside them would mean nothing for bytes that any other mapping brought.
+        let Some(vouched) = Vouched::read(&store, &digest, &place) else {
+            return Err(format!(
+                "{digest} is in the store, and never came from {place}: only what a mapping's own place brought is taken from the store for it"
+            ));
+        };
+        let candidate = Candidate {
+            source: place,
+            origin: format!("{digest} in the store"),
+            manifest: vouched.manifest.and_then(|it| it.parse().ok()),
+            bytes,
+            evidence: vouched.evidence,
+        };
+        let (good, pin) = load(&sources, &demands, candidate)?;
+        if let Some(pin) = pin {
+            sources.pins.hold(loader.source(), digest, pin);
+        }
+        Ok(Some(good.plugin))
     };
-    judged.await.unwrap_or_else(|why: String| {
-        tracing::warn!(%digest, why, "a version on record is not let in");
-        None
-    })
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| format!("loading ended early: {error}"))?
 }
 
 fn keep(
@@ -351,9 +362,8 @@ fn keep(
 ) -> Option<Pin> {
     let store = sources.store.as_ref()?;
     store.put(admitted.bytes());
-    // Nothing to write down for most: no signature was looked for.
-    let known = vouched.manifest.is_some() || !vouched.evidence.is_empty();
-    if let Some(note) = serde_json::to_vec(vouched).ok().filter(|_| known) {
+    // Also of one that nobody signed: that it came from there.
+    if let Ok(note) = serde_json::to_vec(vouched) {
         store.note(name, &note);
     }
     Some(store.pin(admitted.digest()))

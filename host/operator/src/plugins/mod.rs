@@ -12,9 +12,12 @@ mod oci;
 mod texts;
 mod url;
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use guesthouse_artifact::{Store, policy::Policy};
+use guesthouse_artifact::{Digest, Pin, Store, policy::Policy};
 use guesthouse_core::{
     mapping::{PluginSource, SourcePlace},
     units::Span,
@@ -48,11 +51,37 @@ pub(crate) struct Sources {
     pub(crate) store: Option<Store>,
     /// Held while a plugin is loaded, which happens on a thread that others need too.
     pub(crate) turns: Arc<Semaphore>,
+    /// What serves although its source has another version by now.
+    pub(crate) pins: Pins,
 }
 
 impl Sources {
     /// Plugins that are loaded at once; they are compiled one at a time anyway.
     pub(crate) const TURNS: usize = 4;
+}
+
+/// Versions that came out of the store, held there for as long as their source is watched: of each the last few, which are all that
+/// a mapping keeps at hand.
+#[derive(Default)]
+pub(crate) struct Pins(Mutex<BTreeMap<PluginSource, VecDeque<(Digest, Pin)>>>);
+
+impl Pins {
+    const EACH: usize = 3;
+
+    fn hold(&self, source: &PluginSource, digest: Digest, pin: Pin) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let pins = all.entry(source.clone()).or_default();
+        pins.retain(|(held, _)| *held != digest);
+        pins.push_back((digest, pin));
+        if pins.len() > Self::EACH {
+            pins.pop_front();
+        }
+    }
+
+    fn let_go(&self, source: &PluginSource) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(source);
+    }
 }
 
 /// A plugin and where it came from.
@@ -70,11 +99,16 @@ pub(crate) struct Loaded {
 }
 
 /// A source that is being watched; dropping it ends the watch.
-pub(crate) struct SourceWatch(JoinHandle<()>);
+pub(crate) struct SourceWatch {
+    task: JoinHandle<()>,
+    source: PluginSource,
+    sources: Arc<Sources>,
+}
 
 impl Drop for SourceWatch {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
+        self.sources.pins.let_go(&self.source);
     }
 }
 
@@ -85,13 +119,13 @@ pub(crate) fn watch(
     loaded: UnboundedSender<Loaded>,
 ) -> SourceWatch {
     let loader = Loader::new(source.clone(), sources.clone(), loaded);
-    let source = source.clone();
-    SourceWatch(tokio::spawn(async move {
+    let at = source.clone();
+    let task = tokio::spawn(async move {
         // The policy holds for as long as the process: what it does not allow is not even asked for.
         if let Err(denied) = loader.allowed() {
             return loader.refuse(denied);
         }
-        match source.place() {
+        match at.place() {
             Some(SourcePlace::File(path)) => file::watch(path.into(), loader).await,
             Some(SourcePlace::ConfigMap(at)) => config_map::watch(at.clone(), loader).await,
             Some(SourcePlace::Url(at)) => url::watch(at.to_owned(), loader).await,
@@ -99,7 +133,12 @@ pub(crate) fn watch(
             // Refused when the mapping was read.
             None => {}
         }
-    }))
+    });
+    SourceWatch {
+        task,
+        source: source.clone(),
+        sources: sources.clone(),
+    }
 }
 
 /// ConfigMaps as they are served.

@@ -268,8 +268,17 @@ impl Supervisor {
         let (heard, name) = (self.channels.lives.clone(), name.to_owned());
         tokio::spawn(async move {
             let found = plugins::kept(plugins, wanted.0.clone(), &wanted.1).await;
-            let why = "it is neither in memory nor in the store as one that `plugin` lets in";
-            let found = found.ok_or_else(|| why.to_owned());
+            let found = found.and_then(|found| {
+                found.ok_or_else(|| "it is neither in memory nor in the store".to_owned())
+            });
+            if let Err(why) = &found {
+                tracing::warn!(
+                    mapping = name,
+                    digest = wanted.1,
+                    why,
+                    "a version on record is not had"
+                );
+            }
             let _ = heard.send(Heard::Fetched(name, wanted, found));
         });
     }

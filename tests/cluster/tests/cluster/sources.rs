@@ -236,6 +236,62 @@ fn a_plugin_behind_a_url_is_fetched_and_refused_by_its_digest() -> Result<()> {
     })
 }
 
+/// The host allows both places, and neither brought what the other did.
+#[test]
+fn what_another_place_brought_is_taken_out_of_the_store_for_no_mapping() -> Result<()> {
+    scenario("borrowed", async |scene| {
+        let store = Store::start(scene, true, false).await?;
+        let address = store.server.address();
+        let policy = scene.dir.join("policy.yaml");
+        let allow = json!({"allow": ["configMap:*", format!("https://{address}/*")]});
+        std::fs::write(&policy, allow.to_string())?;
+        let wasm = |name| anyhow::Ok(BASE64_STANDARD.encode(std::fs::read(plugin(name)?)?));
+        put(
+            scene,
+            json!({"plugin.wasm": wasm("peer_plugin")?, "echo.wasm": wasm("echo")?}),
+        )
+        .await?;
+        let _host = scene.host_with(&host(scene, &["--policy", &policy.to_string_lossy()]))?;
+        let at = |key: &str| json!({"configMap": {"name": "the-plugin", "key": key}});
+        map(scene, at("plugin.wasm")).await?;
+        told(scene, "MappingActive", "peer").await?;
+
+        let hex = sha256(&std::fs::read(plugin("peer_plugin")?)?);
+        let ca = json!({"configMap": {"name": "ca", "key": "ca.crt"}});
+        let mut other = scene.mapping(ECHOES, &plugin("echo")?);
+        other["plugin"] =
+            json!({"url": format!("https://{address}/absent.wasm"), "sha256": hex, "ca": ca});
+        scene.map("other", &other.to_string()).await?;
+        scene
+            .told(&scene.home, "other", "PluginRefused", "404")
+            .await?;
+
+        other["plugin"] = at("echo.wasm");
+        scene.map("other", &other.to_string()).await?;
+        scene
+            .told(&scene.home, "other", "MappingActive", "echo")
+            .await?;
+        let pin = json!({"pin.guesthouse.dev/other": format!("sha256:{hex}")});
+        let patch = json!({"metadata": {"annotations": pin}});
+        let home = &scene.home;
+        scene.api.patch(CONFIG_MAPS, home, "other", patch).await?;
+        scene
+            .until("the pinned version is refused", || {
+                let mut log = scene.log()?.into_iter();
+                Ok(log.any(|line| line.to_string().contains("never came from")))
+            })
+            .await?;
+        let active = |line: &Value| {
+            let text = line["message"].as_str().unwrap_or_default();
+            line["reason"] == "MappingActive"
+                && line["config_map"] == "other"
+                && text.contains(&hex[..12])
+        };
+        ensure!(!scene.log()?.iter().any(active), "it was let in");
+        Ok(())
+    })
+}
+
 #[test]
 fn a_plugin_in_a_config_map_may_be_packed_by_zstd() -> Result<()> {
     scenario("zstd", async |scene| {
