@@ -253,10 +253,8 @@ impl Supervisor {
 
     /// Looks for a version that is not in memory; the mapping is looked at again when that is done.
     pub(super) fn fetch(&mut self, name: &str, digest: String) {
-        let Some(life) = self.lives.get_mut(name) else {
-            return;
-        };
-        let Some(runtime) = self.mappings.get(name) else {
+        let (life, runtime) = (self.lives.get_mut(name), self.mappings.get(name));
+        let (Some(life), Some(runtime)) = (life, runtime) else {
             return;
         };
         let wanted = (runtime.checked.mapping.plugin.clone(), digest);
@@ -268,17 +266,8 @@ impl Supervisor {
         let (heard, name) = (self.channels.lives.clone(), name.to_owned());
         tokio::spawn(async move {
             let found = plugins::kept(plugins, wanted.0.clone(), &wanted.1).await;
-            let found = found.and_then(|found| {
-                found.ok_or_else(|| "it is neither in memory nor in the store".to_owned())
-            });
-            if let Err(why) = &found {
-                tracing::warn!(
-                    mapping = name,
-                    digest = wanted.1,
-                    why,
-                    "a version on record is not had"
-                );
-            }
+            let none = || "it is neither in memory nor in the store".to_owned();
+            let found = found.and_then(|found| found.ok_or_else(none));
             let _ = heard.send(Heard::Fetched(name, wanted, found));
         });
     }
@@ -360,7 +349,10 @@ impl Supervisor {
         let digest = wanted.1;
         match found {
             Ok(plugin) => life.keep(&plugin),
-            Err(why) => life.missing.push(Missing { digest, why }),
+            Err(why) => {
+                tracing::warn!(mapping = name, digest, why, "a version is not to be had");
+                life.missing.push(Missing { digest, why });
+            }
         }
         self.refresh_one(name);
     }
