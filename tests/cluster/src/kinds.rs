@@ -63,6 +63,18 @@ impl Scene<'_> {
         Ok(mapping)
     }
 
+    /// Asks for a large one in place of what a provision request has, and waits until it is.
+    pub async fn enlarge(&self, name: &str) -> Result<Value> {
+        let large = json!({"spec": {"size": "large"}});
+        self.patch(PROVISION_REQUESTS, name, large).await?;
+        let is_large = |object: &Value| {
+            object["status"]["observedGeneration"] == 2 && object["status"]["size"] == "large"
+        };
+        self.object_is(PROVISION_REQUESTS, name, "large", is_large)
+            .await?;
+        self.ready(PROVISION_REQUESTS, name).await
+    }
+
     /// A mapping of wishes to a plugin that does as they say, `decide` or `decide_finalizing`, with these children granted.
     pub fn wishes(&self, name: &str, apply: &[Resource]) -> Result<Value> {
         let mut mapping = self.mapping(WISHES, &plugin(name)?);

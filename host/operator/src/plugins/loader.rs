@@ -270,10 +270,10 @@ fn load(
     demands: &Demands,
     candidate: Candidate,
 ) -> Result<(Good, Option<Pin>), String> {
-    let vouched = Vouched::of(&candidate);
+    let (place, vouched) = Vouched::of(&candidate);
     let admitted = policy::admit(&sources.policy, demands, candidate);
     let admitted = admitted.map_err(|denied| denied.to_string())?;
-    let pin = keep(sources, &admitted, &vouched);
+    let pin = keep(sources, &admitted, &place, &vouched);
     let plugin: Plugin = sources
         .sandbox
         .load(admitted.bytes())
@@ -292,13 +292,12 @@ struct Vouched {
 }
 
 impl Vouched {
-    fn of(candidate: &Candidate) -> (String, Self) {
+    fn of(candidate: &Candidate) -> (Source, Self) {
         let vouched = Self {
             manifest: candidate.manifest.map(|manifest| manifest.to_string()),
             evidence: candidate.evidence.clone(),
         };
-        let digest = Digest::of(&candidate.bytes);
-        (Self::name(&digest, &candidate.source), vouched)
+        (candidate.source.clone(), vouched)
     }
 
     /// What one place vouched for, another one did not.
@@ -355,16 +354,12 @@ pub(crate) async fn kept(
     done.map_err(|error| format!("loading ended early: {error}"))?
 }
 
-fn keep(
-    sources: &Sources,
-    admitted: &Admitted,
-    (name, vouched): &(String, Vouched),
-) -> Option<Pin> {
+fn keep(sources: &Sources, admitted: &Admitted, place: &Source, vouched: &Vouched) -> Option<Pin> {
     let store = sources.store.as_ref()?;
     store.put(admitted.bytes());
     // Also of one that nobody signed: that it came from there.
     if let Ok(note) = serde_json::to_vec(vouched) {
-        store.note(name, &note);
+        store.note(&Vouched::name(admitted.digest(), place), &note);
     }
     Some(store.pin(admitted.digest()))
 }

@@ -167,19 +167,7 @@ fn endless_printing_and_logging_is_cut_and_counted_and_never_an_error_of_its_own
 /// adm-controller#2016, istio#38215, envoy#39395
 #[test]
 fn a_thousand_failing_calls_in_a_row_leave_memory_as_it_was() {
-    // In a process of its own: other tests compile, which takes and gives back memory as it likes.
-    let this = std::env::current_exe().unwrap();
-    let alone = [
-        "--exact",
-        "limits::a_thousand_failing_calls_alone",
-        "--ignored",
-    ];
-    let out = std::process::Command::new(this)
-        .args(alone)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&out.stdout);
-    assert!(out.status.success() && text.contains("1 passed"), "{text}");
+    in_own_process("limits::a_thousand_failing_calls_alone");
 }
 
 #[test]

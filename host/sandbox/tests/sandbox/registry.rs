@@ -120,15 +120,7 @@ fn code_that_went_from_the_cache_is_made_again_from_the_bytes_if_they_are_kept()
 /// wasmtime#14314: the compiler's contexts live as long as its engine, so each compilation has an engine of its own.
 #[test]
 fn compilations_leave_no_memory_behind() {
-    // In a process of its own: other tests take and give back memory as they like.
-    let this = std::env::current_exe().unwrap();
-    let alone = ["--exact", "registry::compilations_alone", "--ignored"];
-    let out = std::process::Command::new(this)
-        .args(alone)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&out.stdout);
-    assert!(out.status.success() && text.contains("1 passed"), "{text}");
+    in_own_process("registry::compilations_alone");
 }
 
 #[test]

@@ -185,6 +185,18 @@ pub(crate) fn logs(bytes: u64) -> Limits {
     }
 }
 
+/// Runs an ignored test of this program in a process of its own, where memory can be measured: other tests compile, which takes
+/// and gives back memory as it likes.
+pub(crate) fn in_own_process(test: &str) {
+    let this = std::env::current_exe().expect("this program");
+    let out = Command::new(this)
+        .args(["--exact", test, "--ignored"])
+        .output()
+        .expect("it starts");
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success() && text.contains("1 passed"), "{text}");
+}
+
 /// Resident memory of this process, bytes.
 pub(crate) fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("Linux");

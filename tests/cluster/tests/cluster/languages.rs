@@ -263,16 +263,7 @@ fn a_request_lives_on_when_its_plugin_is_exchanged_for_one_in_another_language()
         serves(scene, "provision-request 0").await?;
         scene.quiet("db", position).await?;
         scene.wrote("db", mark, 0)?;
-        scene
-            .patch(PROVISION_REQUESTS, "db", json!({"spec": {"size": "large"}}))
-            .await?;
-        let large = |object: &Value| {
-            object["status"]["observedGeneration"] == 2 && object["status"]["size"] == "large"
-        };
-        scene
-            .object_is(PROVISION_REQUESTS, "db", "large", large)
-            .await?;
-        scene.ready(PROVISION_REQUESTS, "db").await?;
+        scene.enlarge("db").await?;
         map(&go).await?;
         serves(scene, "provision-request-go 0").await?;
         scene.delete(PROVISION_REQUESTS, "db").await?;

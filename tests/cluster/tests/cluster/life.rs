@@ -40,6 +40,12 @@ impl<'a, 'b> File<'a, 'b> {
         mapping["rollout"] = rollout;
         mapping
     }
+
+    /// Puts that mapping in force.
+    async fn serve(&self, rollout: Value) -> Result<()> {
+        let mapping = self.echoes(rollout).to_string();
+        self.scene.map("echoes", &mapping).await
+    }
 }
 
 /// Waits for a Mapping object to look as wanted.
@@ -195,9 +201,7 @@ fn a_mapping_object_is_not_written_with_every_pass_and_not_at_all_by_settled_one
 fn a_version_that_panics_on_live_objects_is_refused_and_the_one_before_serves_on() -> Result<()> {
     scenario("rehearsal-refused", async |scene| {
         let file = File::new(scene, "decide")?;
-        scene
-            .map("echoes", &file.echoes(json!({})).to_string())
-            .await?;
+        file.serve(json!({})).await?;
         let host = scene.host()?;
         echoes(scene, 3, 2).await?;
         let before = mapping_is(scene, "echoes", "serving", is_in("Serving")).await?;
@@ -390,9 +394,7 @@ fn a_version_that_fails_in_service_is_taken_back_and_not_taken_again() -> Result
 fn a_rollback_pins_an_older_version_over_restarts_until_it_is_undone() -> Result<()> {
     scenario("rollback", async |scene| {
         let file = File::new(scene, "decide")?;
-        scene
-            .map("echoes", &file.echoes(json!({})).to_string())
-            .await?;
+        file.serve(json!({})).await?;
         let host = scene.host()?;
         echoes(scene, 2, 0).await?;
         let old = digest(&mapping_is(scene, "echoes", "serving", is_in("Serving")).await?);

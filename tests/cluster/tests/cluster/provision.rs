@@ -73,16 +73,7 @@ fn a_changed_size_is_handled_once_as_its_generation_says() -> Result<()> {
         request(scene, "db", "small").await?;
         let ready = scene.ready(PROVISION_REQUESTS, "db").await?;
         ensure!(ready["status"]["observedGeneration"] == 1, "{ready}");
-        scene
-            .patch(PROVISION_REQUESTS, "db", json!({"spec": {"size": "large"}}))
-            .await?;
-        let large = |object: &Value| {
-            object["status"]["observedGeneration"] == 2 && object["status"]["size"] == "large"
-        };
-        scene
-            .object_is(PROVISION_REQUESTS, "db", "large", large)
-            .await?;
-        scene.ready(PROVISION_REQUESTS, "db").await?;
+        scene.enlarge("db").await?;
         scene.stop(host).await?;
         let position = scene.log()?.len();
         let mark = scene.mark()?;
